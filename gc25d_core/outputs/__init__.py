@@ -1,0 +1,1 @@
+"""Publish and read every file of a data set."""
