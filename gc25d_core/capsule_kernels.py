@@ -69,6 +69,17 @@ def ray_capsule(ax, ay, az, kx, ky, kz, r, dx, dy, dz):
 
 
 @njit(cache=True, nogil=True)
+def hits(caps, d):
+    """`ray_capsule` of one ray (float64 [3], unit) with capsule rows float64 [N,8], float64 [N,2] = t, gap."""
+    out = np.empty((len(caps), 2))
+    for j in range(len(caps)):
+        out[j] = ray_capsule(
+            caps[j, 0], caps[j, 1], caps[j, 2], caps[j, 3], caps[j, 4], caps[j, 5], caps[j, 6], d[0], d[1], d[2]
+        )
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _bounds(caps):
     """Bounding spheres of capsule rows: centre, |centre|^2, radius, cull threshold; float64 [N,6]."""
     out = np.empty((len(caps), 6))

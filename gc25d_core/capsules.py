@@ -94,6 +94,10 @@ class Capsules:
         first = FIRST_PART[owner]
         return (self.part >= first) & (self.part < first + len(PARTS))
 
+    def kernel_rows(self, origin: np.ndarray) -> np.ndarray:
+        """What `capsule_kernels` take, float64 [N,8]: a - origin, b - a, radius, part id."""
+        return np.column_stack([self.a - origin, self.b - self.a, self.radius, self.part])
+
 
 def stack_rows(frames: Sequence[Capsules]) -> np.ndarray:
     """Stored form of several frames, float32 [F,N,8] with N the largest count, padded with NaN and part 0."""
@@ -116,9 +120,5 @@ def first_hits(capsules: Capsules, *, origin: np.ndarray, direction: np.ndarray)
         gap: float64 [N], distance of the forward ray to the segment minus the radius; <= 0 exactly where t is finite.
     """
     d = np.asarray(direction, np.float64)
-    d = d / np.linalg.norm(d)
-    out = np.empty((len(capsules), 2))
-    for j in range(len(capsules)):
-        a = capsules.a[j] - origin
-        out[j] = capsule_kernels.ray_capsule(*a, *(capsules.b[j] - capsules.a[j]), capsules.radius[j], *d)
+    out = capsule_kernels.hits(capsules.kernel_rows(origin), d / np.linalg.norm(d))
     return out[:, 0], out[:, 1]

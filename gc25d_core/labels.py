@@ -89,10 +89,6 @@ def _meta_rays(K: np.ndarray, world_to_camera: np.ndarray, geometry: Geometry) -
     return us, vs, np.array(target.intrinsics), target.camera_to_world_axes, target.centre
 
 
-def _kernel_rows(capsules: Capsules, centre: np.ndarray) -> np.ndarray:
-    return np.column_stack([capsules.a - centre, capsules.b - capsules.a, capsules.radius, capsules.part])
-
-
 def _label(ids: np.ndarray, rays: _Rays, capsules: Capsules, geometry: Geometry) -> np.ndarray:
     width, height = geometry.target
     if ids.dtype != np.uint8 or ids.shape != (height, width):
@@ -105,7 +101,7 @@ def _label(ids: np.ndarray, rays: _Rays, capsules: Capsules, geometry: Geometry)
         counts[o] = len(mine)
         members[o, : len(mine)] = mine
     out = np.array(ids, order="C")
-    missing = capsule_kernels.label(out, us, vs, lens, axes, _kernel_rows(capsules, centre), members, counts)
+    missing = capsule_kernels.label(out, us, vs, lens, axes, capsules.kernel_rows(centre), members, counts)
     for owner, pixels in zip(OWNERS, missing, strict=True):
         if pixels:
             raise NoCapsules(owner, int(pixels))
@@ -117,7 +113,7 @@ def _render(rays: _Rays, pose: np.ndarray, capsules: Capsules, geometry: Geometr
     us, vs, lens, axes, centre = rays
     out = np.zeros((height, width), np.uint8)
     boxes = _boxes(us, vs, lens, pose, capsules)
-    capsule_kernels.render(out, us, vs, lens, axes, _kernel_rows(capsules, centre), boxes)
+    capsule_kernels.render(out, us, vs, lens, axes, capsules.kernel_rows(centre), boxes)
     return out
 
 

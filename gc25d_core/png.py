@@ -43,7 +43,9 @@ def decode_grey8(data: bytes, size: tuple[int, int]) -> np.ndarray:
         name = _COLOUR.get(colour, f"colour type {colour}")
         raise ImageFault("png_format", f"{depth}-bit {name} PNG", "8-bit greyscale PNG")
     if compression or filtering or interlace > 1:
-        raise ImageFault("bad_png", f"methods {compression}, {filtering}, {interlace} in IHDR", "methods 0, 0 and 0 or 1")
+        raise ImageFault(
+            "bad_png", f"methods {compression}, {filtering}, {interlace} in IHDR", "methods 0, 0 and 0 or 1"
+        )
     packed = []
     for kind, body in chunks:
         if kind == b"IDAT":
@@ -73,7 +75,9 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         kind = data[at + 4 : at + 8]
         end = at + 8 + length
         if end + 4 > len(data):
-            raise ImageFault("bad_png", f"chunk {kind!r} at byte {at} cut at byte {len(data)}", f"{end + 4} bytes or more")
+            raise ImageFault(
+                "bad_png", f"chunk {kind!r} at byte {at} cut at byte {len(data)}", f"{end + 4} bytes or more"
+            )
         if zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
             raise ImageFault("bad_png", f"a wrong checksum in chunk {kind!r} at byte {at}", "its CRC-32")
         yield kind, data[at + 8 : end]
@@ -84,7 +88,7 @@ def _inflate(packed: bytes, length: int) -> np.ndarray:
     stream = isal_zlib.decompressobj()
     try:
         raw = stream.decompress(packed, length + 1)
-    except isal_zlib.error as e:
+    except isal_zlib.IsalError as e:
         raise ImageFault("bad_png", f"pixel data that does not inflate ({e})", "a zlib stream") from e
     if len(raw) != length or not stream.eof:
         more = " or more" if len(raw) > length else ", cut" if not stream.eof else ""
