@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gc25d_core.errors import Fault, SourceError
+from gc25d_core.errors import Fault, OutputError, SourceError
 from gc25d_core.frames import BLOCK, CLIP_FRAMES, clip_blocks, clip_frames, ext_blocks, ext_frames, full_blocks
 from gc25d_core.geometry import Geometry
 from gc25d_core.names import ClipId, split_of
@@ -209,12 +209,19 @@ def write_plan(settings: Settings, plan: RunPlan) -> None:
         write_faults(settings, plan.run, "plan", plan.faults, build)
 
 
-def read_plan(settings: Settings, run: str) -> RunPlan | None:
-    """The plan as `index/plan/<run>.jsonl` has it; None if there is no such file."""
+def read_plan(settings: Settings, run: str) -> RunPlan:
+    """The plan as `index/plan/<run>.jsonl` has it.
+
+    Raises:
+        OutputError: the run has no plan yet, or its file is damaged.
+    """
+    path = settings.paths.plan(run)
     try:
-        lines = settings.paths.plan(run).read_bytes().splitlines()
+        lines = path.read_bytes().splitlines()
+        head = msgspec.json.decode(lines[0], type=_Head)
+        clips = tuple(msgspec.json.decode(line, type=ClipPlan) for line in lines[1:])
     except FileNotFoundError:
-        return None
-    head = msgspec.json.decode(lines[0], type=_Head)
-    clips = tuple(msgspec.json.decode(line, type=ClipPlan) for line in lines[1:])
+        raise OutputError(f"run {run} has no plan yet ({path}); build the run") from None
+    except (msgspec.MsgspecError, IndexError) as e:
+        raise OutputError(f"{path}: damaged ({e}); build the run again") from e
     return RunPlan(head.run, head.info, clips, head.faults, head.ext_rule_differs)

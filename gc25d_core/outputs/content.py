@@ -14,7 +14,7 @@ def content_hash(arrays: Mapping[str, np.ndarray]) -> str:
     """xxh3_128 over name, dtype, shape and bytes of each array, names sorted; 32 hex digits."""
     h = xxhash.xxh3_128()
     for name in sorted(arrays):
-        a = np.ascontiguousarray(arrays[name])
+        a = np.asarray(arrays[name], order="C")
         h.update(f"{name}|{a.dtype.str}|{a.shape}|".encode())
         h.update(a.reshape(-1).view(np.uint8).data if a.size else b"")
     return h.hexdigest()

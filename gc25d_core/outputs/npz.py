@@ -26,7 +26,7 @@ PROVENANCE = "provenance"
 
 def _npy(array: np.ndarray) -> bytes:
     buf = io.BytesIO()
-    np.lib.format.write_array(buf, np.ascontiguousarray(array), allow_pickle=False)
+    np.lib.format.write_array(buf, np.asarray(array, order="C"), allow_pickle=False)  # keeps 0-d arrays 0-d
     return buf.getvalue()
 
 

@@ -6,6 +6,7 @@ writing of the clip before. torch is imported only when there is a clip to encod
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -170,15 +171,16 @@ def _written(job: OpenRun, behind: deque[Future[int]], spent: dict[str, float]) 
 def _publish(job: OpenRun, clip: ClipPlan, encoded: EncodedClip, encoder: Encoder) -> int:
     import torch
 
-    value: dict[str, Any] = {
+    provenance: dict[str, Any] = {
+        "kind": "latents", "fingerprint": job.fingerprints[f"latents/{clip.clip}"], "code_version": CODE_VERSION["latents"],
+        "clip": clip.clip, "run": clip.run, "source_digest": source_digest("latents", job.source, clip),
+        "geometry": job.geometry.to_json(), "versions": library_versions(),
+        **encoder.provenance(encoded.precision_used),
+    }  # fmt: skip
+    value = {
         "latent": encoded.latent.contiguous().clone(),
         "actions_block": torch.tensor(clip.actions, dtype=torch.uint8),
         "frames": torch.arange(clip.s, clip.s + 81, dtype=torch.int32),
-        "provenance": {
-            "kind": "latents", "fingerprint": job.fingerprints[f"latents/{clip.clip}"], "code_version": CODE_VERSION["latents"],
-            "clip": clip.clip, "run": clip.run, "source_digest": source_digest("latents", job.source, clip),
-            "geometry": job.geometry.to_json(), "versions": library_versions(),
-            **encoder.provenance(encoded.precision_used),
-        },
-    }  # fmt: skip
+        "provenance": json.loads(json.dumps(provenance)),  # plain types only: no subclass of str finds its way into a pickle
+    }
     return job.build.publish(job.settings.paths.latents(clip.clip), lambda f: torch.save(value, f))
