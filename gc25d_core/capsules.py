@@ -52,7 +52,7 @@ class Capsules:
         if (bad := self.radius <= 0).any():
             j = int(np.flatnonzero(bad)[0])
             raise ValueError(f"capsule {j}: got radius {self.radius[j]}, expected > 0 cm")
-        if (bad := (part < min(PART_ID.values())) | (part > max(PART_ID.values()))).any():
+        if (bad := ~np.isin(part, list(PART_ID.values()))).any():
             j = int(np.flatnonzero(bad)[0])
             raise ValueError(f"capsule {j}: got part id {part[j]}, expected 12..21")
         part = part.reshape(n).astype(np.uint8)

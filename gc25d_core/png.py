@@ -88,7 +88,7 @@ def _inflate(packed: bytes, length: int) -> np.ndarray:
     stream = isal_zlib.decompressobj()
     try:
         raw = stream.decompress(packed, length + 1)
-    except isal_zlib.IsalError as e:
+    except isal_zlib.IsalError as e:  # type: ignore[misc]  # its stub makes it an instance
         raise ImageFault("bad_png", f"pixel data that does not inflate ({e})", "a zlib stream") from e
     if len(raw) != length or not stream.eof:
         more = " or more" if len(raw) > length else ", cut" if not stream.eof else ""

@@ -167,7 +167,10 @@ def test_a_damaged_row_is_not_mistaken_for_padding():
         Capsules.from_rows(rows)
     rows = Capsules.from_records(RECORDS).to_float32_rows()
     rows[2, 7] = 22
-    with pytest.raises(ValueError, match="capsule 2: got part id 22.0, expected 12..21"):
+    with pytest.raises(ValueError, match=r"capsule 2: got part id 22\.0, expected 12\.\.21"):
         Capsules.from_rows(rows)
-    with pytest.raises(ValueError, match="expected .N, 8."):
+    rows[2, 7] = 12.5
+    with pytest.raises(ValueError, match=r"capsule 2: got part id 12\.5"):
+        Capsules.from_rows(rows)
+    with pytest.raises(ValueError, match=r"expected \[N, 8\]"):
         Capsules.from_rows(np.zeros((3, 7), np.float32))
