@@ -147,7 +147,7 @@ class TarRun:
         self._index.save_cache()
 
     def close(self) -> None:
-        self._index.close()
+        """Nothing is held open between reads."""
 
 
 def open_run(src: Path, run: str, *, cache: Path | None) -> RunSource:

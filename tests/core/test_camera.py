@@ -34,7 +34,9 @@ def test_ray_directions_of_hand_computed_pixels():
     np.testing.assert_allclose(rays, [[1, 0, 0], [0.5**0.5, -(0.5**0.5), 0]], atol=1e-15)
 
 
-@pytest.mark.parametrize("axes", [np.eye(3), np.diag([1, -1, 1.0]), 2.5 * np.eye(3)], ids=["as is", "mirrored", "scaled"])
+@pytest.mark.parametrize(
+    "axes", [np.eye(3), np.diag([1, -1, 1.0]), 2.5 * np.eye(3)], ids=["as is", "mirrored", "scaled"]
+)
 def test_rays_pass_through_the_points_they_are_the_pixels_of(axes):
     rng = np.random.default_rng(3)
     pose = np.array(POSE, float)
