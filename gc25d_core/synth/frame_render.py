@@ -88,12 +88,22 @@ class Stage:
             camera=camera,
             scene=scene,
             characters=characters,
+            shadows=self._shadows(characters),
             palette=dress(characters, self.tint),
             look=state.look,
             sun_azimuth=self.sun_azimuth,
             textured=self.plan.family == "v10",
         )
         return SynthFrame(_softened(rgb), ids, self.frame_json(state, camera, characters))
+
+    def _shadows(self, characters: list[Capsules]) -> NDArray[np.float64]:
+        """A dark spot under each character that is not below the ground: x, y and size in cm, float64 [S, 3]."""
+        spots = []
+        for character in characters:
+            x, y, top = character.a.mean(axis=0)[0], character.a.mean(axis=0)[1], character.a[:, 2].max()
+            if top > self.terrain.at(x, y):
+                spots.append([x, y, 2.2 * character.radius.max()])
+        return np.array(spots, np.float64).reshape(-1, 3)
 
     def frame_json(self, state: FrameState, camera: Camera, characters: list[Capsules]) -> dict[str, Any]:
         """The json object of a frame."""

@@ -68,7 +68,9 @@ class _Builder:
         if look.biome.conifers:
             for level in range(3):
                 reach = (150 - 38 * level) * size
-                top = cone(9).moved(scale=(reach, reach, 210 * size), yaw=yaw + level, at=(x, y, z + (120 + 130 * level) * size))
+                top = cone(9).moved(
+                    scale=(reach, reach, 210 * size), yaw=yaw + level, at=(x, y, z + (120 + 130 * level) * size)
+                )
                 self.add(top, VEGETATION, look.biome.foliage)
         else:
             for dx, dz, reach in ((0.0, 330.0, 150.0), (80.0, 270.0, 105.0), (-75.0, 290.0, 110.0)):
@@ -78,12 +80,16 @@ class _Builder:
 
     def bush(self, at: tuple[float, float, float], look: Look) -> None:
         size = float(self.rng.uniform(35, 80))
-        self.add(ball(9, 6).moved(scale=(size, size, size * 0.7), yaw=size, at=at), VEGETATION, look.biome.foliage, vary=0.2)
+        self.add(
+            ball(9, 6).moved(scale=(size, size, size * 0.7), yaw=size, at=at), VEGETATION, look.biome.foliage, vary=0.2
+        )
 
     def rock(self, at: tuple[float, float, float], look: Look, reach: tuple[float, float]) -> None:
         size = float(self.rng.uniform(*reach))
         scale = (size, size * float(self.rng.uniform(0.6, 1.1)), size * float(self.rng.uniform(0.5, 1.0)))
-        self.add(boulder(self.rng).moved(scale=scale, yaw=float(self.rng.uniform(0, 6.28)), at=at), ROCK, look.biome.rock)
+        self.add(
+            boulder(self.rng).moved(scale=scale, yaw=float(self.rng.uniform(0, 6.28)), at=at), ROCK, look.biome.rock
+        )
 
     def column(self, at: tuple[float, float, float], height: float, radius: float = 34.0) -> None:
         x, y, z = at
@@ -96,7 +102,9 @@ class _Builder:
         yaw = float(self.rng.uniform(0, 6.28))
         size = float(self.rng.uniform(180, 320))
         self.add(box().moved(scale=(size, size * 0.8, size * 1.1), yaw=yaw, at=(x, y, z - 40)), STRUCTURE, _STONE)
-        roof = cone(4).moved(scale=(size * 1.6, size * 1.4, size * 0.9), yaw=yaw + np.pi / 4, at=(x, y, z + size * 1.1 - 45))
+        roof = cone(4).moved(
+            scale=(size * 1.6, size * 1.4, size * 0.9), yaw=yaw + np.pi / 4, at=(x, y, z + size * 1.1 - 45)
+        )
         self.add(roof, STRUCTURE, _ROOF)
 
     def crate(self, at: tuple[float, float, float], size: float) -> None:
@@ -117,23 +125,25 @@ def _water(builder: _Builder, look: Look) -> None:
 
 def _occluders(builder: _Builder, look: Look, ring: Ring) -> None:
     """Pillars, trunks and stacks between path and camera: each hides a part of the player for some frames."""
-    count = 7
+    count = 13
     for index in range(count):
-        angle = 2 * np.pi * (index + builder.rng.uniform(-0.2, 0.2)) / count
+        angle = 2 * np.pi * (index + builder.rng.uniform(-0.3, 0.3)) / count
         radius = ring.path + builder.rng.uniform(0.35, 0.50) * ring.camera
         x, y = float(radius * np.cos(angle)), float(radius * np.sin(angle))
         at = (x, y, float(builder.terrain.at(x, y)))
         kind = index % 3
         if kind == 0:
-            builder.column(at, 330.0, radius=15.0)
+            builder.column(at, 330.0, radius=17.0)
         elif kind == 1:
-            trunk = cylinder(8, top=0.8).moved(scale=(13.0, 13.0, 420.0), yaw=0.0, at=(x, y, at[2] - 10))
+            trunk = cylinder(8, top=0.8).moved(scale=(16.0, 16.0, 420.0), yaw=0.0, at=(x, y, at[2] - 10))
             builder.add(trunk, VEGETATION, _BARK)
         else:
-            builder.crate(at, 24.0)
+            builder.crate(at, 30.0)
 
 
-def make_static_scene(terrain: Terrain, look: Look, *, ring: Ring, occluders: bool, rng: np.random.Generator) -> StaticScene:
+def make_static_scene(
+    terrain: Terrain, look: Look, *, ring: Ring, occluders: bool, rng: np.random.Generator
+) -> StaticScene:
     """Places everything for a look. Where things stand depends on `rng` and on the biome's counts.
 
     Nothing is put where the player, the boss or the camera walk, except the occluders.
@@ -167,7 +177,9 @@ def _joined(builder: _Builder, terrain: Terrain) -> StaticScene:
     counts = [len(m.triangles) for m, _, _ in meshes]
     return StaticScene(
         vertices=np.concatenate([m.vertices for m, _, _ in meshes]),
-        triangles=np.concatenate([m.triangles + o for (m, _, _), o in zip(meshes, offsets, strict=False)]).astype(np.int32),
+        triangles=np.concatenate([m.triangles + o for (m, _, _), o in zip(meshes, offsets, strict=False)]).astype(
+            np.int32
+        ),
         static_class=np.repeat(np.array([c for _, c, _ in meshes], np.uint8), counts),
         color=np.repeat(np.array([c for _, _, c in meshes], np.float32), counts, axis=0),
         normal=np.concatenate([m.normals() for m, _, _ in meshes]).astype(np.float32),

@@ -104,7 +104,9 @@ class ClipPlan:
             frame=frame,
             motion_frame=self.start + 30 if dead else frame,
             episode=self.episode + (1 if "episode_cut" in self.specials and after_cut else 0),
-            camera_variant=self.cut_camera_variant if "camera_cut" in self.specials and after_cut else self.camera_variant,
+            camera_variant=self.cut_camera_variant
+            if "camera_cut" in self.specials and after_cut
+            else self.camera_variant,
             look=self.look if offset < CLIP_FRAMES else self.ext_look,
             bot_mode=self.bot_modes[0] if offset < 48 else self.bot_modes[1],
             dead=dead,

@@ -88,8 +88,18 @@ def rasterise(  # type: ignore[no-untyped-def]
             if max(v[a], v[b], v[c]) < 0.0 or min(v[a], v[b], v[c]) > height:
                 continue
             _fill(
-                u[a], v[a], 1.0 / za, u[b], v[b], 1.0 / zb, u[c], v[c], 1.0 / zc,
-                first_index + t, inverse_depth, triangle_index,
+                u[a],
+                v[a],
+                1.0 / za,
+                u[b],
+                v[b],
+                1.0 / zb,
+                u[c],
+                v[c],
+                1.0 / zc,
+                first_index + t,
+                inverse_depth,
+                triangle_index,
             )
             continue
         # Cut at the near plane: 3 or 4 corners are left.
@@ -111,6 +121,16 @@ def rasterise(  # type: ignore[no-untyped-def]
             if (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0) >= 0.0:
                 continue
             _fill(
-                x0, y0, 1.0 / poly[0, 2], x1, y1, 1.0 / poly[e, 2], x2, y2, 1.0 / poly[e + 1, 2],
-                first_index + t, inverse_depth, triangle_index,
+                x0,
+                y0,
+                1.0 / poly[0, 2],
+                x1,
+                y1,
+                1.0 / poly[e, 2],
+                x2,
+                y2,
+                1.0 / poly[e + 1, 2],
+                first_index + t,
+                inverse_depth,
+                triangle_index,
             )

@@ -23,7 +23,7 @@ def default_run_names(count: int) -> list[str]:
 
 
 def family_of(run: str) -> str:
-    """"v10" for names that start with R10, else "v9"."""
+    """ "v10" for names that start with R10, else "v9"."""
     return "v10" if run.startswith("R10") else "v9"
 
 

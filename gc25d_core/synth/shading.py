@@ -20,7 +20,7 @@ from gc25d_core.synth.skeleton import Capsules
 from gc25d_core.synth.terrain import CELL, CELLS, ORIGIN
 
 _TRIANGLES_PER_CAPSULE = len(CAPSULE_TRIANGLES)
-_PLAYER, _BOSS, _GROUND, _WATER = PLAYER, BOSS, GROUND, WATER
+_GROUND, _WATER = GROUND, WATER
 
 _OUTFIT = {
     "player": {"head": (0.82, 0.64, 0.52), "torso": (0.24, 0.36, 0.62), "arms": (0.78, 0.74, 0.66),
@@ -67,6 +67,26 @@ def noise3(x, y, z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def noise2(x, y, k):  # type: ignore[no-untyped-def]
+    """The plane z = k of `noise3`, at half its cost."""
+    fx, fy = np.floor(x), np.floor(y)
+    i, j = int(fx), int(fy)
+    u, v = x - fx, y - fy
+    u, v = u * u * (3 - 2 * u), v * v * (3 - 2 * v)
+    a = _lattice(i, j, k) * (1 - u) + _lattice(i + 1, j, k) * u
+    b = _lattice(i, j + 1, k) * (1 - u) + _lattice(i + 1, j + 1, k) * u
+    return a * (1 - v) + b * v
+
+
+@njit(cache=True, nogil=True)
+def _to_byte(value):  # type: ignore[no-untyped-def]
+    """0..1 to 0..255 with a soft shoulder, so that bright ground keeps its texture."""
+    if value > 0.75:
+        value = 0.75 + 0.25 * (value - 0.75) / (value - 0.5)
+    return np.uint8(max(0.0, value) * 255.0 + 0.5)
+
+
+@njit(cache=True, nogil=True)
 def _shade(  # type: ignore[no-untyped-def]
     triangle_index, inverse_depth, rotation, eye, intrinsics,
     static_class, color, normal, ground_normal, cell, origin, cells,
@@ -91,11 +111,11 @@ def _shade(  # type: ignore[no-untyped-def]
                 if textured and up > 0.01:
                     s = 1.6 / (up + 0.25)
                     cx, cy = ray[0] * s, ray[1] * s
-                    cloud = max(0.0, noise3(cx, cy, 0.5) + 0.5 * noise3(2 * cx, 2 * cy, 3.5)) * min(1.0, up * 5) * 0.45
+                    cloud = max(0.0, noise2(cx, cy, 1) + 0.5 * noise2(2 * cx, 2 * cy, 3)) * min(1.0, up * 5) * 0.45
                 for r in range(3):
                     value = sky_horizon[r] * (1 - mix) + sky_top[r] * mix
                     value += cloud * (0.5 * (sun[r] + ambient[r]) + 0.3 - value)
-                    rgb[j, i, r] = np.uint8(min(255.0, max(0.0, value * 255 + 0.5)))
+                    rgb[j, i, r] = _to_byte(value)
                 ids[j, i] = 0
                 continue
             depth = 1.0 / inverse_depth[j, i]
@@ -109,30 +129,34 @@ def _shade(  # type: ignore[no-untyped-def]
                     base[r] = color[t, r]
                     n[r] = normal[t, r]
                 if kind == _GROUND:
-                    spread = 0.5 + 0.5 * noise3(at[0] / 520, at[1] / 520, 7.0)
+                    spread = 0.5 + 0.5 * noise2(at[0] / 520, at[1] / 520, 7)
                     if textured:
                         gu = min(cells - 1e-6, max(0.0, (at[0] - origin) / cell))
                         gv = min(cells - 1e-6, max(0.0, (at[1] - origin) / cell))
                         gi, gj = int(gu), int(gv)
                         gu, gv = gu - gi, gv - gj
                         for r in range(3):
-                            n[r] = (ground_normal[gi, gj, r] * (1 - gu) + ground_normal[gi + 1, gj, r] * gu) * (1 - gv) + (
-                                ground_normal[gi, gj + 1, r] * (1 - gu) + ground_normal[gi + 1, gj + 1, r] * gu
-                            ) * gv
+                            left = ground_normal[gi, gj, r] * (1 - gu) + ground_normal[gi + 1, gj, r] * gu
+                            right = ground_normal[gi, gj + 1, r] * (1 - gu) + ground_normal[gi + 1, gj + 1, r] * gu
+                            n[r] = left * (1 - gv) + right * gv
                     else:
                         spread = 1.0 if spread > 0.62 else 0.0
                     near = 0.0
                     for c in range(feet.shape[0]):
                         d2 = (at[0] - feet[c, 0]) ** 2 + (at[1] - feet[c, 1]) ** 2
-                        near = max(near, np.exp(-d2 / (2 * feet[c, 2] ** 2)))
+                        if d2 < 9 * feet[c, 2] ** 2:
+                            near = max(near, np.exp(-d2 / (2 * feet[c, 2] ** 2)))
                     for r in range(3):
                         base[r] = (base[r] * (1 - spread) + patch[r] * spread) * (1 - 0.42 * near)
                 if textured:
-                    fade = 1.0 / (1.0 + depth / 2500.0)
-                    grain = 0.10 * noise3(at[0] / 110, at[1] / 110, at[2] / 110)
-                    grain += 0.10 * fade * noise3(at[0] / 34, at[1] / 34, at[2] / 34)
-                    if kind == _WATER:
-                        grain *= 0.5
+                    fade = max(0.0, 1.0 - depth / 5000.0)
+                    if kind in (_GROUND, _WATER):
+                        grain = 0.10 * noise2(at[0] / 110, at[1] / 110, 11)
+                        if fade > 0.0:
+                            grain += 0.10 * fade * noise2(at[0] / 34, at[1] / 34, 13)
+                    else:
+                        grain = 0.10 * noise3(at[0] / 110, at[1] / 110, at[2] / 110)
+                        grain += 0.10 * fade * noise3(at[0] / 34, at[1] / 34, at[2] / 34)
                     for r in range(3):
                         base[r] *= 1.0 + grain
             else:
@@ -166,9 +190,9 @@ def _shade(  # type: ignore[no-untyped-def]
             sky_light = 0.8 + 0.2 * n[2]
             fog = 1.0 - np.exp(-depth / fog_length)
             for r in range(3):
-                value = base[r] * (sun[r] * light + ambient[r] * sky_light) * 1.25 + gloss * light * light * light * sun[r]
+                value = 1.25 * base[r] * (sun[r] * light + ambient[r] * sky_light) + gloss * light**3 * sun[r]
                 value = value * (1 - fog) + sky_horizon[r] * fog
-                rgb[j, i, r] = np.uint8(min(255.0, max(0.0, value * 255 + 0.5)))
+                rgb[j, i, r] = _to_byte(value)
 
 
 def shade(
@@ -177,6 +201,7 @@ def shade(
     camera: Camera,
     scene: StaticScene,
     characters: list[Capsules],
+    shadows: F64,
     palette: Palette,
     look: Look,
     sun_azimuth: float,
@@ -185,6 +210,7 @@ def shade(
     """Picture uint8 [H, W, 3] (RGB) and raw ids uint8 [H, W] from (triangle index, inverse depth) [H, W].
 
     Triangle indices below the scene's count are the scene's, the others those of the capsules in order.
+    `shadows` float64 [S, 3] are dark spots on the ground: x, y and size, cm.
     """
     triangle_index, inverse_depth = buffers
     light = look.lighting
@@ -196,7 +222,6 @@ def shade(
     a = np.concatenate([empty, *(c.a for c in characters)])
     b = np.concatenate([empty, *(c.b for c in characters)])
     radius = np.concatenate([np.zeros(0), *(c.radius for c in characters)])
-    feet = np.array([[*c.a[:, :2].mean(axis=0), 2.2 * c.radius.max()] for c in characters]).reshape(-1, 3)
     rgb = np.empty((*triangle_index.shape, 3), np.uint8)
     ids = np.empty(triangle_index.shape, np.uint8)
     _shade(
@@ -204,7 +229,7 @@ def shade(
         scene.static_class, scene.color, scene.normal, scene.ground_normal, CELL, ORIGIN, CELLS,
         a, b, radius, palette.color, palette.owner, _TRIANGLES_PER_CAPSULE,
         np.array(look.biome.ground_patch), direction, np.array(light.sun), np.array(light.ambient),
-        np.array(light.sky_top), np.array(light.sky_horizon), light.fog_length, feet, textured,
+        np.array(light.sky_top), np.array(light.sky_horizon), light.fog_length, shadows, textured,
         rgb, ids,
     )  # fmt: skip
     return rgb, ids

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +33,17 @@ def new_run_folder(root: Path, run: str) -> Iterator[Path]:
 
 def write_shards(folder: Path, members: Iterable[tuple[str, bytes]], *, per_shard: int) -> int:
     """Writes (name, bytes) members in order as `shard-000000.tar`, ..., `per_shard` members each; returns the count."""
-    shard, held, number = None, 0, 0
-    try:
-        for name, data in members:
-            if shard is None or held == per_shard:
-                if shard is not None:
-                    shard.close()
-                shard = tarfile.open(folder / f"shard-{number:06d}.tar", "w", format=tarfile.USTAR_FORMAT)
-                number, held = number + 1, 0
-            info = tarfile.TarInfo(name)
-            info.size, info.mode, info.mtime = len(data), 0o644, 0
-            shard.addfile(info, io.BytesIO(data))
-            held += 1
-    finally:
-        if shard is not None:
-            shard.close()
-    return number
+    left = iter(members)
+    for number in count():
+        held = list(islice(left, 1))
+        if not held:
+            return number
+        with tarfile.open(folder / f"shard-{number:06d}.tar", "w", format=tarfile.USTAR_FORMAT) as shard:
+            for name, data in chain(held, islice(left, per_shard - 1)):
+                info = tarfile.TarInfo(name)
+                info.size, info.mode, info.mtime = len(data), 0o644, 0
+                shard.addfile(info, io.BytesIO(data))
+    raise AssertionError("unreachable: count() does not end")
 
 
 def write_run_files(folder: Path, run_json: dict[str, Any], block_rows: list[dict[str, Any]]) -> None:

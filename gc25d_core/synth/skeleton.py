@@ -101,13 +101,14 @@ def pose_capsules(owner: str, pose: Pose, terrain: Terrain) -> Capsules:
     if owner == "boss":
         _, neck, _, _ = parts[0]
         head = neck + np.array([0.0, 0.0, 5.0])
-        horns = [("head", head + np.array([2.0, 8.0 * s, 7.0]), head + np.array([6.0, 19.0 * s, 19.0]), 3.0) for s in (1, -1)]
-        parts = [("head", head, head.copy(), 13.0), *horns, *parts[1:]]
+        horns = [(np.array([2.0, 8.0 * side, 7.0]), np.array([6.0, 19.0 * side, 19.0])) for side in (1, -1)]
+        horned = [("head", head + root, head + tip, 3.0) for root, tip in horns]
+        parts = [("head", head, head.copy(), 13.0), *horned, *parts[1:]]
     a = np.array([p[1] for p in parts]) * pose.scale
     b = np.array([p[2] for p in parts]) * pose.scale
     radius = np.array([p[3] for p in parts]) * pose.scale
 
-    pitch = pose.fallen * 1.5
+    pitch = -1.5 * pose.fallen  # on the back, so that the weapon arm does not prop the body up
     cp, sp = np.cos(pitch), np.sin(pitch)
     cy, sy = np.cos(pose.yaw), np.sin(pose.yaw)
     fall = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])

@@ -84,7 +84,9 @@ def write_source(
     plans = plan_source(runs=runs, clips=clips, size=size, seed=seed)
     there = [plan.run for plan in plans if (root / plan.run).exists()]
     if there:
-        raise FileExistsError(f"{root} has {len(there)} of these runs already ({there[0]}, ...); choose an empty folder")
+        raise FileExistsError(
+            f"{root} has {len(there)} of these runs already ({there[0]}, ...); choose an empty folder"
+        )
     for plan, members in zip(plans, _drawn_runs(plans, workers), strict=True):
         _write_run(root, plan, members)
     return plans
