@@ -5,32 +5,37 @@
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from gc25d_assets.executors import GPU_POOL, GPU_TAGS, executor_name
-from gc25d_assets.metadata import table
+from gc25d_assets.outcomes import Outcome, outcomes_of, source_intact
 from gc25d_assets.partitions import RUNS, key, partition_run, resolved, source_runs
 from gc25d_assets.process import tie_to_parent
 from gc25d_assets.seats import take_seat
 
 if TYPE_CHECKING:
-    from gc25d_core.verify import CheckResult
-
     from gc25d_core.settings import Settings
 
 RUN_INDEX = key("run_index")
 CLIPS_INDEX = key("clips_index")
 STRUCTURAL = {
-    "files": "Every planned clip has a row and each of its files, and no file is there that does not belong.",
-    "shapes": "Arrays have the shapes and types of the format.",
-    "values": "Values are in range: ids, cameras, capsules, latents.",
-    "hashes": "The content of each file is the one its row names.",
-    "fingerprints": "Each file was made from this source by these settings and this code.",
-    "source_intact": "No clip failed on its source. If it fails: mend the member named, or accept the fault with "
-    "`gc25d accept RUN CLIP --reason ...`; `READY` waits for either.",
+    "rows": "One whole row for each clip of the plan, equal to it, and none for any other.",
+    "plan": "Prompts, actions, looks, episode and extension are those of the source.",
+    "files": "Every file is there, whole, of the size its row says.",
+    "shapes": "Members, types and shapes are those of the format.",
+    "values": "Values are in range, and frames, actions and pixel counts agree across files.",
+    "content_hash": "The content of each file is the one its row names.",
+    "fingerprint": "Each file was made from these source members by these settings and this code.",
+    "row_statistics": "The statistics of each row follow from `meta`.",
+    "temporaries": "No temporary file of an interrupted write is left (a warning: they may be deleted).",
+    "foreign_files": "No file of this run that belongs to nothing (a warning).",
+}
+SOURCE_INTACT = {
+    "source_intact": "No clip failed on its source. If it fails: mend the member named and build the run again, or accept "
+    "the fault with `gc25d accept RUN CLIP --reason ...`. `READY` waits for either.",
 }
 SPOT = {
     "spot_ids": "`collapse_parts(cond)` equals the resampled id images on every pixel, extension included.",
@@ -49,88 +54,35 @@ def _specs(asset: dg.AssetKey, names: dict[str, str], partitions_def: Any = None
         ]
 
 
-def result_metadata(result: "CheckResult") -> dict[str, Any]:
-    """What one check found, as metadata: the sentence first, the worst places as a table."""
-    meta: dict[str, Any] = {"result": result.message, "clips_checked": result.clips_checked}
-    meta |= {f"figure_{name}": _plain(value) for name, value in result.figure.items() if value is not None}
-    if result.threshold is not None:
-        meta["threshold"] = str(result.threshold)
-    if not result.applicable:
-        meta["not_applicable"] = True
-    if result.worst:
-        columns = list(dict.fromkeys(name for row in result.worst for name in row))
-        meta["worst"] = table({name: row.get(name) for name in columns} for row in result.worst[:50])
-    return meta
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else str(value)
-
-
-def _severity(result: "CheckResult") -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.WARN if result.severity == "warn" else dg.AssetCheckSeverity.ERROR
-
-
-def _passed(result: "CheckResult") -> bool:
-    return bool(result.passed or not result.applicable)
-
-
-def _results(results: "Iterable[CheckResult]", wanted: Iterable[str]) -> "dict[str, CheckResult]":
-    by_name = {r.name: r for r in results}
-    if lost := sorted(set(wanted) - set(by_name)):
-        raise dg.Failure(description=f"the verification did not report on {', '.join(lost)}", allow_retries=False)
-    return by_name
-
-
-@dg.multi_asset_check(name="check_run", specs=_specs(RUN_INDEX, STRUCTURAL, RUNS), can_subset=True)
+@dg.multi_asset_check(name="check_run", specs=_specs(RUN_INDEX, STRUCTURAL | SOURCE_INTACT, RUNS), can_subset=True)
 def check_run(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
     """All structural checks of one run; launched without a partition (*Execute all*), those of every registered run."""
-    from gc25d_core.verify import structural_run
-
     tie_to_parent()
     settings = resolved()
     names = sorted(k.name for k in context.selected_asset_check_keys)
-    if not context.has_partition_key:
-        _check_every_run(context, settings, names)
+    if context.has_partition_key:
+        outcomes = run_outcomes(settings, partition_run(context, settings), names)
+        yield from (outcome.result(RUN_INDEX, name) for name, outcome in outcomes.items())
         return
-    results = _results(structural_run(settings, partition_run(context, settings)), names)
-    yield from (_check_result(RUN_INDEX, name, results[name]) for name in names)
-
-
-def _check_every_run(context: dg.AssetCheckExecutionContext, settings: "Settings", names: list[str]) -> None:
-    """Records an evaluation for each partition; a result for "no partition" would be refused, so there is none."""
-    from gc25d_core.verify import structural_run
-
+    # A result without partition would be refused, so there is none: evaluations are recorded for each partition.
     on_disk = set(source_runs(settings))
     registered = context.instance.get_dynamic_partitions(str(RUNS.name))
     runs = [run for run in registered if run in on_disk and settings.paths.rows(run).is_file()]
-    context.log.info(
-        f"launched without a partition: checking all {len(runs)} runs that have rows, of {len(registered)}"
-    )
+    context.log.info(f"launched without a partition: checking the {len(runs)} of {len(registered)} runs that have rows")
     for run in runs:
-        results = _results(structural_run(settings, run), names)
-        for name in names:
-            result = results[name]
-            context.op_execution_context.log_event(
-                dg.AssetCheckEvaluation(
-                    asset_key=RUN_INDEX,
-                    check_name=name,
-                    passed=_passed(result),
-                    severity=_severity(result),
-                    metadata=result_metadata(result),
-                    partition=run,
-                )
-            )
+        for name, outcome in run_outcomes(settings, run, names).items():
+            context.op_execution_context.log_event(outcome.evaluation(RUN_INDEX, name, run))  # type: ignore[arg-type]
 
 
-def _check_result(asset: dg.AssetKey, name: str, result: "CheckResult") -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=asset,
-        check_name=name,
-        passed=_passed(result),
-        severity=_severity(result),
-        metadata=result_metadata(result),
-    )
+def run_outcomes(settings: "Settings", run: str, names: Sequence[str]) -> "dict[str, Outcome]":
+    """The outcomes of these checks of one run."""
+    from gc25d_core.verify.structural import structural_run
+
+    wanted = [n for n in names if n in STRUCTURAL]
+    outcomes = outcomes_of(structural_run(settings, run), wanted) if wanted else {}
+    if "source_intact" in names:
+        outcomes["source_intact"] = source_intact(settings, run)
+    return outcomes
 
 
 @dg.multi_asset_check(name="check_spots", specs=_specs(CLIPS_INDEX, SPOT), can_subset=True)
@@ -140,8 +92,8 @@ def check_spots(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetChec
 
     tie_to_parent()
     names = sorted(k.name for k in context.selected_asset_check_keys)
-    results = _results(spot_checks(resolved(), names=names), names)
-    yield from (_check_result(CLIPS_INDEX, name, results[name]) for name in names)
+    outcomes = outcomes_of(spot_checks(resolved(), names=names), names)
+    yield from (outcome.result(CLIPS_INDEX, name) for name, outcome in outcomes.items())
 
 
 @dg.multi_asset_check(
@@ -155,8 +107,8 @@ def check_spots_vae(context: dg.AssetCheckExecutionContext) -> Iterator[dg.Asset
     settings = resolved()
     names = sorted(k.name for k in context.selected_asset_check_keys)
     with take_seat(settings, executor=executor_name()):
-        results = _results(spot_checks(settings, names=names), names)
-    yield from (_check_result(CLIPS_INDEX, name, results[name]) for name in names)
+        outcomes = outcomes_of(spot_checks(settings, names=names), names)
+    yield from (outcome.result(CLIPS_INDEX, name) for name, outcome in outcomes.items())
 
 
 @dg.asset_check(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from gc25d_core.errors import ImageFault, OutputError, SourceError
+from gc25d_core.errors import OutputError, SourceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ def _row(settings: Settings, source: RunSource, clip: ClipPlan) -> np.ndarray | 
 
     from gc25d_core.classes import PALETTE
     from gc25d_core.geometry import Geometry
-    from gc25d_core.images import decode_rgb, resample_rgb
+    from gc25d_core.images import ImageFault, decode_rgb, resample_rgb
     from gc25d_core.outputs.files import read_cond
 
     try:

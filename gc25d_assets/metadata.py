@@ -11,8 +11,6 @@ import dagster as dg
 from gc25d_core.errors import Fault
 
 if TYPE_CHECKING:
-    from gc25d_core.verify import VerifyReport
-
     from gc25d_core.index import IndexReport
     from gc25d_core.look_change import LookChangeReport
     from gc25d_core.plan import RunPlan
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from gc25d_core.prepare.report import StepReport
     from gc25d_core.rows import RunIndexReport
     from gc25d_core.settings import Settings
+    from gc25d_core.verify import VerifyReport
 
 Metadata = dict[str, Any]
 MAX_FAULTS = 50
@@ -66,16 +65,16 @@ def run_index_metadata(report: RunIndexReport) -> Metadata:
     state = "rewritten" if report.written else "unchanged"
     meta: Metadata = {
         "result": f"{report.rows} of {report.planned} clips finished, {report.faults} with open faults, "
-        f"{report.missing} missing ({state})",
+        f"{len(report.missing)} missing ({state})",
         "planned": report.planned,
         "rows": report.rows,
         "accepted_faults": report.accepted,
         "open_faults": report.faults,
-        "missing": report.missing,
+        "missing": len(report.missing),
         "rows_hash": report.rows_hash,
     }
-    if report.missing_clips:
-        meta["missing_clips"] = table({"clip": c, "why": why} for c, why in report.missing_clips[:MAX_FAULTS])
+    if report.missing:
+        meta["missing_clips"] = table({"clip": c, "why": why} for c, why in report.missing[:MAX_FAULTS])
     return meta
 
 

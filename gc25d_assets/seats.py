@@ -17,7 +17,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,7 @@ def seats_folder() -> Path:
 
 
 @contextmanager
-def _hold(chairs: list[tuple[str, Device | None, int]]) -> Iterator[Seat]:
+def _hold(chairs: Sequence[tuple[str, Device | None, int]]) -> Iterator[Seat]:
     folder, host = seats_folder(), socket.gethostname()
     start = time.monotonic()
     while True:

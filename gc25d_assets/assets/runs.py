@@ -151,7 +151,7 @@ def run_index(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
     settings = resolved(building=True)
     report = index_run(settings, partition_run(context, settings))
     if report.missing:
-        context.log.warning(f"{report.run}: {report.missing} planned clips are not finished")
+        context.log.warning(f"{report.run}: {len(report.missing)} planned clips are not finished")
     return dg.MaterializeResult(metadata=run_index_metadata(report), data_version=dg.DataVersion(report.rows_hash))
 
 
