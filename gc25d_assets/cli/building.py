@@ -46,7 +46,7 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
         with any_session(project, "build") as session, open_board() as board:
             click.echo(f"UI        {session.url}")
             failures += _build_runs(session, project, todo, force=force, board=board)
-            failures += _build_reports(session, settings, board)
+            failures += _build_reports(session, settings, board, built=bool(todo))
     failures += _open_faults(settings, runs)
     _summarize(settings, failures)
     return failures
@@ -101,12 +101,16 @@ def _build_runs(
     return _failed(session, states)
 
 
-def _build_reports(session: Session, settings: Settings, board: Board) -> list[str]:
-    """Index and reports, by the sensor's run where it was quicker, else by a run of our own."""
+def _build_reports(session: Session, settings: Settings, board: Board, *, built: bool) -> list[str]:
+    """Index and reports, by the sensor's run where it was quicker, else by a run of our own.
+
+    Where runs were built and there is no READY, the verification looks again: an index with the same rows may stand on
+    files that have been mended.
+    """
     client = session.client
     while under_way := [run for job in _INDEX_JOBS for run in client.runs(job=job, statuses=UNFINISHED)]:
         follow(session, under_way, board)
-    if not _reports_are_stale(settings):
+    if not _reports_are_stale(settings) and (settings.paths.ready.is_file() or not built):
         return []
     launched = client.launch(REPORTS_JOB, [None], tags={}, config={})
     try:
@@ -123,11 +127,15 @@ def _force_config() -> dict[str, Any]:
 
 def _reports_are_stale(settings: Settings) -> bool:
     """Whether index, verification, look change report or pool do not speak of what is on disk now."""
-    from gc25d_assets.automation.index import what_is_stale
+    from gc25d_core.index import index_is_stale
+    from gc25d_core.outputs.publish import read_json
 
     paths = settings.paths
-    reports = (paths.verify_report, paths.look_change, paths.dmd_pool)
-    return what_is_stale(settings)[0] is not None or not all(report.is_file() for report in reports)
+    if index_is_stale(settings) or not (paths.look_change.is_file() and paths.dmd_pool.is_file()):
+        return True
+    report = read_json(paths.verify_report) or {}
+    index = read_json(paths.runs_json)
+    return report.get("clips_hash") != index["clips_hash"] or bool(report["ready"]) != paths.ready.is_file()
 
 
 def _failed(session: Session, states: Sequence[RunState]) -> list[str]:

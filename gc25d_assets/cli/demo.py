@@ -30,6 +30,7 @@ def demo_command(ctx: click.Context, out: str) -> None:
     from gc25d_assets.cli.pool import make_pool
     from gc25d_assets.cli.stopping import Stopped
     from gc25d_assets.cli.verify import print_report
+    from gc25d_core.outputs.publish import read_json
 
     started = time.monotonic()
     folder = Path(out).absolute()
@@ -45,7 +46,7 @@ def demo_command(ctx: click.Context, out: str) -> None:
         }
         project = open_project(given)
         failures = build(project, None)
-        print_report(project.settings)
+        print_report(project.settings, read_json(project.settings.paths.verify_report))
         make_pool(project.settings, None)
     except Stopped:
         click.echo(f"stopped; every finished clip stays. To resume: gc25d demo --out {out}")
