@@ -1,4 +1,4 @@
-"""The still part of a scene: terrain, water, plants, rocks, buildings, props and, for v9, things that stand in the way."""
+"""The still part of a scene: terrain, water, plants, rocks, buildings, props and, for v9, what stands in the way."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StaticScene:
 
 @dataclass(frozen=True)
 class Ring:
-    """The path: the player walks a circle of radius `path` (cm) about the origin, the camera `camera` cm outside of it."""
+    """The player walks a circle of radius `path` (cm) about the origin, the camera `camera` cm outside of it."""
 
     path: float
     camera: float

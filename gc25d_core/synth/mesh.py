@@ -1,6 +1,6 @@
 """Triangle meshes: solid primitives for the scenery, and capsules with a bounded tessellation error.
 
-All meshes are closed and wound so that the normal (v1 - v0) x (v2 - v0) points outwards; the rasteriser drops back faces.
+All meshes are closed and wound so that the normal (v1 - v0) x (v2 - v0) points outwards; back faces are not drawn.
 """
 
 from __future__ import annotations

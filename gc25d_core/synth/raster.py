@@ -1,4 +1,4 @@
-"""A z-buffer triangle rasteriser. A pixel is covered where its centre (i + 0.5, j + 0.5) lies in the projected triangle."""
+"""A z-buffer triangle rasteriser. A pixel is covered where its centre (i + 0.5, j + 0.5) is in the drawn triangle."""
 
 from __future__ import annotations
 

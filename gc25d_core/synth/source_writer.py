@@ -5,6 +5,7 @@ The parent writes in planned order, so the bytes depend on the options and the s
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
@@ -61,7 +62,14 @@ def batches_of(plan: RunPlan) -> list[Batch]:
 
 
 def write_source(
-    root: Path | str, *, runs: int, clips: int, size: tuple[int, int], seed: int, workers: int | None = None
+    root: Path | str,
+    *,
+    runs: int,
+    clips: int,
+    size: tuple[int, int],
+    seed: int,
+    workers: int | None = None,
+    resume: bool = False,
 ) -> list[RunPlan]:
     """Writes `runs` runs of `clips` clips into `root` and returns their plans.
 
@@ -73,23 +81,34 @@ def write_source(
         seed: decides everything but the names.
         workers: processes that draw; 1 draws here, None takes the free cores where the work is worth a pool. More than
             one starts fresh interpreters, so a script needs the usual `if __name__ == "__main__"`.
+        resume: keep the runs that an earlier call with the same options finished, and write the others.
 
     Raises:
-        FileExistsError: one of the runs is there already; nothing is written then.
+        FileExistsError: a run is there already and `resume` is off, or its `run.json` speaks of other options. Nothing
+            is written then.
         ValueError: a count or a size that makes no source.
     """
     if runs < 1 or clips < 1 or min(size) < 16:
         raise ValueError(f"need runs >= 1, clips >= 1 and sides >= 16 px, got {runs = }, {clips = }, {size = }")
     root = Path(root)
     plans = plan_source(runs=runs, clips=clips, size=size, seed=seed)
-    there = [plan.run for plan in plans if (root / plan.run).exists()]
-    if there:
-        raise FileExistsError(
-            f"{root} has {len(there)} of these runs already ({there[0]}, ...); choose an empty folder"
-        )
-    for plan, members in zip(plans, _drawn_runs(plans, workers), strict=True):
+    missing = _missing(root, plans, resume=resume)
+    for plan, members in zip(missing, _drawn_runs(missing, workers), strict=True):
         _write_run(root, plan, members)
     return plans
+
+
+def _missing(root: Path, plans: list[RunPlan], *, resume: bool) -> list[RunPlan]:
+    """The runs that are still to be written; FileExistsError where those that are there stand in the way."""
+    there = [plan for plan in plans if (root / plan.run).exists()]
+    if resume:
+        other = [plan for plan in there if json.loads((root / plan.run / "run.json").read_text()) != plan.run_json()]
+        advice = "were written with other options"
+    else:
+        other, advice = there, "are there already (resume keeps finished runs)"
+    if other:
+        raise FileExistsError(f"{root}: {len(other)} of {len(plans)} runs {advice}: {other[0].run}, ...")
+    return [plan for plan in plans if plan not in there]
 
 
 def _write_run(root: Path, plan: RunPlan, batches: Iterable[Members]) -> None:
@@ -112,6 +131,8 @@ def _write_run(root: Path, plan: RunPlan, batches: Iterable[Members]) -> None:
 def _drawn_runs(plans: list[RunPlan], workers: int | None) -> Iterator[Iterator[Members]]:
     """For each run its drawn batches. Each must be used up before the next is taken."""
     work = [batches_of(plan) for plan in plans]
+    if not plans:
+        return
     if workers is None:
         pixels = sum(clip.n_frames for plan in plans for clip in plan.clips) * math.prod(plans[0].size)
         workers = len(os.sched_getaffinity(0)) if pixels >= _PIXELS_WORTH_A_POOL else 1
