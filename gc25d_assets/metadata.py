@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from gc25d_core.pool import PoolReport
     from gc25d_core.prepare.report import StepReport
     from gc25d_core.rows import RunIndexReport
-    from gc25d_core.settings import Settings
-    from gc25d_core.verify import VerifyReport
+    from gc25d_core.verify import CheckResult, VerifyReport
 
 Metadata = dict[str, Any]
 MAX_FAULTS = 50
@@ -78,24 +77,40 @@ def run_index_metadata(report: RunIndexReport) -> Metadata:
     return meta
 
 
-def verify_metadata(report: VerifyReport, settings: Settings) -> Metadata:
-    """Of a verification: every check in a table, failures first."""
-    checks = sorted(report.checks, key=lambda c: (c.passed, c.severity != "error"))
-    return {
-        "result": report.summary(),
+def verify_metadata(report: VerifyReport) -> Metadata:
+    """Of a verification: every check in a table, failures first, and why READY was not written."""
+    checks = sorted(report.checks, key=lambda c: (not c.failed, not c.warned))
+    ready = "READY is written" if report.ready else f"READY is not written: {'; '.join(report.not_ready_because)}"
+    meta: Metadata = {
+        "result": f"{len(report.failures)} failures, {len(report.warnings)} warnings over {report.clips} clips of "
+        f"{report.runs_complete} of {report.runs_total} runs; {ready}",
         "passed": report.passed,
-        "ready": settings.paths.ready.exists(),
+        "ready": report.ready,
+        "failures": len(report.failures),
+        "warnings": len(report.warnings),
         "checks": table(
             {
                 "check": c.name,
-                "passed": c.passed,
-                "severity": c.severity,
+                "state": _state(c),
                 "clips": c.clips_checked,
+                "findings": c.findings,
                 "message": c.message,
             }
             for c in checks
         ),
+        "spot_clips": ", ".join(report.spot_clips),
+        "clips_encoded_again": ", ".join(report.vae_clips),
     }
+    if report.vae_rule:
+        meta["rule_of_comparison"] = table({"clip": clip, "rule": rule} for clip, rule in report.vae_rule.items())
+    meta |= {f"seconds_{name}": round(value, 3) for name, value in report.seconds.items()}
+    return meta | {"clips_hash": report.clips_hash or "no index"}
+
+
+def _state(check: CheckResult) -> str:
+    if not check.applicable:
+        return "not applicable"
+    return "failed" if check.failed else "warning" if check.warned else "passed"
 
 
 def pool_metadata(report: PoolReport) -> Metadata:

@@ -41,6 +41,13 @@ class Outcome:
         )
 
 
+NOTHING_TO_LOOK_AT = Outcome(
+    True,
+    dg.AssetCheckSeverity.ERROR,
+    {"result": "not applicable: the index has no clip with files", "not_applicable": True},
+)
+
+
 def outcome(result: CheckResult) -> Outcome:
     """One result of the core: the sentence first, the worst places as a table."""
     meta: dict[str, Any] = {"result": result.message, "asked_for": result.threshold}

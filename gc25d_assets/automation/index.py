@@ -28,6 +28,8 @@ UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+PASSING_REASONS = ("while it was verified", "while they were verified", "is writing to this data set")
+"""In a report's reasons against READY: those that the next verification need not meet again."""
 _JOB_KEYS = {"build_runs": RUN_KEYS, "build_index": INDEX_KEYS, "build_reports": (*INDEX_KEYS, REPORT_KEY)}
 
 
@@ -94,6 +96,7 @@ def what_is_stale(settings: Settings) -> tuple[str | None, str]:
 
 
 def _report_is_stale(settings: Settings, runs: object) -> bool:
+    """Whether a verification would say something new: another index, READY removed since, or a reason that has passed."""
     from gc25d_core.outputs.publish import read_json
 
     if not isinstance(runs, dict) or not runs.get("clips"):
@@ -102,7 +105,12 @@ def _report_is_stale(settings: Settings, runs: object) -> bool:
         report = read_json(settings.paths.verify_report)
     except ValueError:
         return True
-    return not isinstance(report, dict) or report.get("index_hash") != runs.get("clips_hash")
+    if not isinstance(report, dict) or report.get("clips_hash") != runs.get("clips_hash"):
+        return True
+    if report.get("ready"):
+        return not settings.paths.ready.exists()
+    reasons = report.get("not_ready_because") or [""]
+    return all(any(word in reason for word in PASSING_REASONS) for reason in reasons)
 
 
 def busy_keys(instance: dg.DagsterInstance) -> set[dg.AssetKey]:
