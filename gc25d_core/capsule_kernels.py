@@ -22,6 +22,7 @@ from numba import njit
 TIE_CM = 1e-6
 """Depths or distances this close count as equal; the lower capsule index wins."""
 
+_POINT = 1e-24  # |k|^2 in cm^2 below which a segment is a point; its square would underflow below
 _PARALLEL = 1e-18  # (|m| / |k|)^2 below which the segment counts as parallel to the ray
 
 
@@ -37,6 +38,8 @@ def ray_capsule(ax, ay, az, kx, ky, kz, r, dx, dy, dz):
     Returns (t, gap): t in cm along the ray, 0 if the ray starts inside (or on) the capsule, inf if it misses; gap = distance
     of the forward ray to the segment minus the radius, <= 0 exactly where it hits.
     """
+    if kx * kx + ky * ky + kz * kz < _POINT:
+        kx = ky = kz = 0.0
     ta = ax * dx + ay * dy + az * dz
     tk = kx * dx + ky * dy + kz * dz
     px, py, pz = ax - ta * dx, ay - ta * dy, az - ta * dz

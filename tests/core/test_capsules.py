@@ -106,6 +106,26 @@ def test_a_segment_almost_parallel_to_the_ray_is_hit_at_its_near_end(tilt):
         assert one(a, b, 2.0) == pytest.approx((50 - 3**0.5, -1), abs=1e-3)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_capsule_that_points_at_the_camera_is_hit_at_its_near_end(seed):
+    d = np.random.default_rng(seed).normal(size=3)
+    d /= np.linalg.norm(d)
+    for a, b in ((100 * d, 160 * d), (160 * d, 100 * d)):
+        assert one(a, b, 7.0, direction=d) == pytest.approx((93, -7), abs=1e-9)
+
+
+@pytest.mark.parametrize("length", [1e-3, 1e-9, 1e-12, 1e-30, 1e-100, 1e-160, 5e-324])
+def test_a_very_short_segment_is_a_sphere(length):
+    for k in ((length, 0, 0), (0, length, 0), (length, length, -length)):
+        assert one((10, 3, 0), (10 + k[0], 3 + k[1], k[2]), 5) == pytest.approx((6, -2), abs=3 * length + 1e-9)
+        assert one((0, 0, 6), (k[0], k[1], 6 + k[2]), 5, origin=(1, 0, 0)) == pytest.approx(
+            (np.inf, 37**0.5 - 5), abs=0.01
+        )
+        assert one(k, (0, 0, 0), 5, origin=(20, 3, 0), direction=(-1, 0, 0)) == pytest.approx(
+            (16, -2), abs=3 * length + 1e-9
+        )
+
+
 def test_a_distant_camera_loses_no_precision():
     assert one((1e6, 3, 0), (1e6, 3, 0), 5) == pytest.approx((1e6 - 4, -2), abs=1e-8)
 

@@ -101,9 +101,11 @@ def without_player():
 
 def test_ground_z_is_the_lowest_point_of_the_player_over_both_endpoints():
     upside_down = Capsules.from_records([("player", "legs", [0, 0, 80], [0, 0, 7], 9.0)])
-    out = ground_z([body(0), body(33.5), without_player(), upside_down, Capsules.from_records([])])
+    thick_above_thin = [("player", "legs", [0, 0, 5], [0, 0, 5], 1.0), ("player", "torso", [0, 0, 9], [0, 0, 9], 19.0)]
+    frames = [body(0), body(33.5), without_player(), upside_down, Capsules.from_records([])]
+    out = ground_z([*frames, Capsules.from_records(thick_above_thin)])
     assert out.dtype == np.float32
-    np.testing.assert_array_equal(out, np.float32([-1, 32.5, np.nan, -2, np.nan]))
+    np.testing.assert_array_equal(out, np.float32([-1, 32.5, np.nan, -2, np.nan, -10]))
 
 
 def test_the_largest_move_is_that_of_the_players_centroid_between_neighbours():

@@ -190,7 +190,8 @@ def test_an_interlaced_png_decodes():
 def test_a_png_cut_at_any_byte_is_a_fault():
     data = png(filtered(np.kron(id_image((24, 12)), np.ones((4, 4), np.uint8)), (4,)))
     for n in range(len(data)):
-        assert fault(decode_ids, data[:n], SIZE).kind == "bad_png", n
+        caught = fault(decode_ids, data[:n], SIZE)
+        assert caught.kind == "bad_png" and (n < 8 or f"cut at byte {n}" in caught.got), n
 
 
 def test_any_flipped_bit_of_a_png_is_a_fault():
@@ -253,7 +254,7 @@ def test_a_png_of_another_size_is_a_fault_before_anything_is_inflated():
 
 
 def test_a_bomb_behind_a_right_header_is_inflated_no_further_than_the_image():
-    caught = fault(decode_ids, png(bytes(300_000_000)), SIZE)
+    caught = fault(decode_ids, png(bytes(40_000_000)), SIZE)
     assert caught.got == "4657 bytes or more of pixel data"
 
 
