@@ -36,6 +36,8 @@ def test_a_killed_writer_leaves_whole_runs_and_no_workers(tmp_path: Path, read) 
         writer.wait()
     assert workers
     _, alive = psutil.wait_procs(workers, timeout=20)
+    for worker in alive:
+        worker.kill()
     assert not alive, "workers end with their parent"
 
     plans = {plan.run: plan for plan in plan_source(runs=8, clips=1, size=(96, 48), seed=1)}

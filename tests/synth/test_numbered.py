@@ -70,6 +70,7 @@ def test_a_written_run_reads_back_frame_by_frame(tmp_path: Path, read) -> None:
     for frame in run.frames()[::9]:
         assert frame_number_of_rgb(run.rgb(frame)) == frame == frame_number_of_ids(run.ids(frame))
         assert run.json(frame)["frame"] == frame
+        assert is_rgb_order(run.rgb(frame))
     assert sorted(row["block"] for row in run.blocks) == list(range(249_980, 250_010))
     assert all(block_number_of_actions(row["actions"]) == row["block"] for row in run.blocks)
     assert [row["block"] for row in run.blocks] != sorted(row["block"] for row in run.blocks)
