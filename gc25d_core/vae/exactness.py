@@ -64,7 +64,7 @@ def compare(vae: Any, videos: list[torch.Tensor], device: str, repeats: int) -> 
     cuda = exact.device.type == "cuda"
     fast = Encoder(vae, "-", device=device, precision="fast") if cuda else None
     table = pixel_table()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for frames in videos:
         x = to_video(frames, table)
 
@@ -75,7 +75,7 @@ def compare(vae: Any, videos: list[torch.Tensor], device: str, repeats: int) -> 
         theirs, direct_s = _timed(direct, 1)
         clip, exact_s = _timed(lambda f=frames: exact.encode(f), 1)  # type: ignore[misc]
         ours = exact.encode_float(frames, "exact")
-        row = {
+        row: dict[str, Any] = {
             "bits_equal": bool(torch.equal(ours, theirs)) and bool(torch.equal(clip.latent, theirs.to(torch.bfloat16).cpu())),
             "max_difference": float((ours - theirs).abs().max()),
             "direct_s": direct_s,
