@@ -7,22 +7,15 @@ import dagster as dg
 from gc25d_assets.partitions import RUNS, key, resolved, source_runs
 from gc25d_core.errors import SourceError
 
-warnings.filterwarnings(
-    "ignore", category=dg.BetaWarning, message=".*(observable_source_asset|DataVersionsByPartition).*"
-)
+DESCRIPTION = """\
+One recording session: a folder of tar shards with `run.json` and `blocks.jsonl`.
+
+Its data version is a digest of `run.json`, `blocks.jsonl` and the shards' names, sizes and times. A change marks what was
+made from the run as stale; nothing is rebuilt by itself. To look again, press *Observe* (the sensor `runs_on_disk` does it
+too)."""
 
 
-@dg.observable_source_asset(
-    key=key("source_run"),
-    partitions_def=RUNS,
-    group_name="source",
-    description="One recording session: a folder of tar shards with `run.json` and `blocks.jsonl`.\n\n"
-    "Its data version is a digest of `run.json`, `blocks.jsonl` and the shards' names, sizes and times. A change marks "
-    "what was made from the run as stale; nothing is rebuilt by itself. To look again, press *Observe* (the sensor "
-    "`runs_on_disk` does it too).",
-    metadata={"format": "tar shards, run.json, blocks.jsonl"},
-)
-def source_run(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
+def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
     """Data versions of the run of this partition, or of every registered run on disk."""
     from gc25d_core.source import run_digest
 
@@ -38,4 +31,17 @@ def source_run(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
                 context.log.warning(str(e))
     for run in sorted((asked or registered) - set(versions)):
         context.log.warning(f"run {run} is registered, but {settings.src} does not have it")
-    return dg.DataVersionsByPartition(versions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.DataVersionsByPartition(versions)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", dg.BetaWarning)
+    source_run = dg.observable_source_asset(
+        key=key("source_run"),
+        partitions_def=RUNS,
+        group_name="source",
+        description=DESCRIPTION,
+        metadata={"format": "tar shards, run.json, blocks.jsonl"},
+    )(observe)
