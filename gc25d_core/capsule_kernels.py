@@ -138,7 +138,7 @@ def _pick(caps, bounds, members, n, nearest, values, dx, dy, dz):
 
 
 @njit(cache=True, nogil=True)
-def label(out, us, vs, lens, axes, caps, members, counts):
+def label(out, us, vs, lens, axes, caps, members, counts, boxes):
     """Replaces ids 10 and 11 of `out` by part ids, in place.
 
     Args:
@@ -148,14 +148,20 @@ def label(out, us, vs, lens, axes, caps, members, counts):
         axes: float64 [3,3], camera directions to world directions.
         caps: float64 [N,8] = a - camera centre, b - a, radius, part id.
         members: int64 [2,N], rows of `caps` of player and boss; counts: int64 [2].
+        boxes: int64 [N,4], those of `render`: most pixels meet two or three of a character's capsules, not all.
 
     Returns:
         int64 [2], pixels of player and boss left as they are because their owner has no capsule.
     """
+    n = len(caps)
     bounds = _bounds(caps)
-    values = np.empty(len(caps))
+    values = np.empty(n)
+    row = np.empty((2, n), np.int64)
+    in_row = np.zeros(2, np.int64)
+    pixel = np.empty(n, np.int64)
     missing = np.zeros(2, np.int64)
     for y in range(out.shape[0]):
+        in_row[:] = -1
         yc = (vs[y] - lens[3]) / lens[1]
         bx = axes[0, 1] * yc + axes[0, 2]
         by = axes[1, 1] * yc + axes[1, 2]
@@ -167,10 +173,25 @@ def label(out, us, vs, lens, axes, caps, members, counts):
             if counts[owner] == 0:
                 missing[owner] += 1
                 continue
+            if in_row[owner] < 0:
+                in_row[owner] = 0
+                for i in range(counts[owner]):
+                    j = members[owner, i]
+                    if boxes[j, 1] <= y < boxes[j, 3]:
+                        row[owner, in_row[owner]] = j
+                        in_row[owner] += 1
+            in_pixel = 0
+            for i in range(in_row[owner]):
+                j = row[owner, i]
+                if boxes[j, 0] <= x < boxes[j, 2]:
+                    pixel[in_pixel] = j
+                    in_pixel += 1
             xc = (us[x] - lens[2]) / lens[0]
             dx, dy, dz = axes[0, 0] * xc + bx, axes[1, 0] * xc + by, axes[2, 0] * xc + bz
             w = 1.0 / math.sqrt(dx * dx + dy * dy + dz * dz)
-            j = _pick(caps, bounds, members[owner], counts[owner], True, values, dx * w, dy * w, dz * w)
+            j = _pick(caps, bounds, pixel, in_pixel, False, values, dx * w, dy * w, dz * w)
+            if j < 0:
+                j = _pick(caps, bounds, members[owner], counts[owner], True, values, dx * w, dy * w, dz * w)
             out[y, x] = np.uint8(caps[j, 7])
     return missing
 

@@ -50,14 +50,15 @@ def label_parts(ids: np.ndarray, camera: Camera, capsules: Capsules, geometry: G
         NoCapsules: a pixel shows a character without any capsule.
         ValueError: `ids` is not uint8 of the geometry's target size.
     """
-    return _label(ids, _source_rays(camera, geometry), capsules, geometry)
+    return _label(ids, _source_rays(camera, geometry), camera.world_to_camera, capsules, geometry)
 
 
 def label_parts_from_meta(
     ids: np.ndarray, K: np.ndarray, world_to_camera: np.ndarray, rows: np.ndarray, geometry: Geometry
 ) -> np.ndarray:
     """`label_parts` from stored values: K float64 [3,3] at target size, pose [4,4], capsule rows float32 [N,8]."""
-    return _label(ids, _meta_rays(K, world_to_camera, geometry), Capsules.from_rows(rows), geometry)
+    pose = check_pose(world_to_camera)
+    return _label(ids, _meta_rays(K, pose, geometry), pose, Capsules.from_rows(rows), geometry)
 
 
 def render_capsules(camera: Camera, capsules: Capsules, geometry: Geometry) -> np.ndarray:
@@ -89,7 +90,7 @@ def _meta_rays(K: np.ndarray, world_to_camera: np.ndarray, geometry: Geometry) -
     return us, vs, np.array(target.intrinsics), target.camera_to_world_axes, target.centre
 
 
-def _label(ids: np.ndarray, rays: _Rays, capsules: Capsules, geometry: Geometry) -> np.ndarray:
+def _label(ids: np.ndarray, rays: _Rays, pose: np.ndarray, capsules: Capsules, geometry: Geometry) -> np.ndarray:
     width, height = geometry.target
     if ids.dtype != np.uint8 or ids.shape != (height, width):
         raise ValueError(f"ids: got {ids.dtype} {ids.shape}, expected uint8 {(height, width)}")
@@ -101,7 +102,8 @@ def _label(ids: np.ndarray, rays: _Rays, capsules: Capsules, geometry: Geometry)
         counts[o] = len(mine)
         members[o, : len(mine)] = mine
     out = np.array(ids, order="C")
-    missing = capsule_kernels.label(out, us, vs, lens, axes, capsules.kernel_rows(centre), members, counts)
+    boxes = _boxes(us, vs, lens, pose, capsules)
+    missing = capsule_kernels.label(out, us, vs, lens, axes, capsules.kernel_rows(centre), members, counts, boxes)
     for owner, pixels in zip(OWNERS, missing, strict=True):
         if pixels:
             raise NoCapsules(owner, int(pixels))
