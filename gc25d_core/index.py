@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from gc25d_core.errors import Fault, OutputError
 from gc25d_core.faults import fault_key, read_accepted, read_faults
@@ -114,7 +115,7 @@ def index_state_hash(settings: Settings) -> str:
 
 
 def _state_hash(settings: Settings, states: dict[str, str], runs: list[str]) -> str:
-    accepted = sorted(asdict(a).items() for a in read_accepted(settings).values())
+    accepted = [asdict(a) for _, a in sorted(read_accepted(settings).items())]
     return json_hash([states, runs, accepted, [f.to_json() for f in bad_run_folders(settings.src)]])
 
 
@@ -216,7 +217,7 @@ def _publish_index(
     decisions = read_accepted(settings)
     reasons = {key: a.reason for key, a in decisions.items()}
     fault_rows = b"".join(json_bytes({**f.to_json(), "accepted": reasons.get(fault_key(f))}) + b"\n" for f in faults)
-    runs = {
+    runs: dict[str, Any] = {
         "clips": report.clips,
         "clips_hash": report.clips_hash,
         "faults": report.faults,
@@ -231,16 +232,29 @@ def _publish_index(
     }
     with building(settings) as build:
         changed = build.publish_changed(paths.clips_jsonl, clips)
-        if parquet_index_hash(paths.clips_parquet) != report.clips_hash:
+        if not _parquet_is_current(settings, report.clips_hash):
             table = parquet_table(sorted(rows, key=lambda r: r.order), report.clips_hash)
             build.publish(paths.clips_parquet, lambda f: write_table(table, f))
             changed = True
         changed |= build.publish_changed(paths.faults_jsonl, fault_rows)
         build.sync()
-        return (
-            build.publish_changed(paths.runs_json, json.dumps(runs, indent=2, sort_keys=True).encode() + b"\n")
-            or changed
-        )
+        runs["parquet_hash"] = bytes_hash(paths.clips_parquet.read_bytes())
+        runs["hash"] = json_hash(runs)
+        text = json.dumps(runs, indent=2, sort_keys=True).encode() + b"\n"
+        return build.publish_changed(paths.runs_json, text) or changed
+
+
+def _parquet_is_current(settings: Settings, clips_hash: str) -> bool:
+    """Whether the parquet file stands for these clips and holds the bytes that were written. Another pyarrow would write
+    other bytes for the same rows, so it is not enough to write again and compare."""
+    path = settings.paths.clips_parquet
+    if parquet_index_hash(path) != clips_hash:
+        return False
+    try:
+        last = read_json(settings.paths.runs_json)
+    except ValueError:
+        return False
+    return isinstance(last, dict) and last.get("parquet_hash") == bytes_hash(path.read_bytes())
 
 
 def read_index(settings: Settings) -> tuple[list[Row], str]:

@@ -246,10 +246,9 @@ def index_run(settings: Settings, run: str) -> RunIndexReport:
             for clip in todo:
                 try:
                     outputs, meta = read_outputs(settings, source, clip)
-                except OutputError as e:
-                    missing.append((clip.clip, str(e)))
-                else:
                     rows.append(make_row(clip, meta, outputs, settings.buried_player_frac))
+                except (OutputError, ValueError) as e:  # ValueError: capsules in meta that cannot be
+                    missing.append((clip.clip, str(e)))
             source.save_cache()
         finally:
             source.close()

@@ -11,8 +11,9 @@ from typing import Any
 
 from gc25d_core.faults import WHOLE_RUN, read_accepted, read_faults
 from gc25d_core.index import index_is_stale
-from gc25d_core.outputs.content import bytes_hash
+from gc25d_core.outputs.content import bytes_hash, json_hash
 from gc25d_core.settings import Settings
+from gc25d_core.source import bad_run_folders
 from gc25d_core.verify.results import CheckResult, Findings
 
 Lines = list[dict[str, Any]]
@@ -99,6 +100,7 @@ def _check_parquet(settings: Settings, found: Findings, lines: Lines) -> None:
 def _check_runs_json(settings: Settings, found: Findings, clips: int) -> None:
     try:
         runs = json.loads(settings.paths.runs_json.read_bytes())
+        own, parquet = runs.pop("hash"), runs["parquet_hash"]
         said = (
             runs["clips"],
             runs["clips_hash"],
@@ -107,6 +109,11 @@ def _check_runs_json(settings: Settings, found: Findings, clips: int) -> None:
     except (FileNotFoundError, ValueError, KeyError, TypeError) as e:
         found.add(f"runs.json cannot be read: {type(e).__name__} {e}")
         return
+    if own != json_hash(runs):
+        found.add("runs.json was changed by hand or is damaged: its hash does not hold")
+    table = settings.paths.clips_parquet
+    if table.is_file() and bytes_hash(table.read_bytes()) != parquet:
+        found.add("clips.parquet is not the file that was written with the index; materialize clips_index")
     data = settings.paths.clips_jsonl.read_bytes() if settings.paths.clips_jsonl.is_file() else b""
     if said != (clips, bytes_hash(data), clips):
         found.add(
@@ -116,22 +123,26 @@ def _check_runs_json(settings: Settings, found: Findings, clips: int) -> None:
 
 def _check_fault_list(settings: Settings) -> CheckResult:
     """`faults.jsonl` against the faults that the steps recorded."""
-    found = Findings("fault_list", "faults.jsonl lists what the steps recorded")
+    found = Findings("fault_list", "faults.jsonl lists what the steps recorded, and what was accepted")
+    reasons = {key: a.reason for key, a in read_accepted(settings).items()}
     try:
-        listed = {_fault_id(f) for f in (json.loads(x) for x in settings.paths.faults_jsonl.read_bytes().splitlines())}
+        listed = {
+            json.dumps(json.loads(x), sort_keys=True) for x in settings.paths.faults_jsonl.read_bytes().splitlines()
+        }
         runs = json.loads(settings.paths.runs_json.read_bytes())["runs"]
-        wanted = {_fault_id(f.to_json()): f for run in runs for f in read_faults(settings, run)}
     except (FileNotFoundError, ValueError, KeyError, TypeError) as e:
         found.add(f"cannot be read: {type(e).__name__} {e}")
         return found.result()
-    for key, fault in wanted.items():
-        if key not in listed:
-            found.add(f"not listed: {fault}", run=fault.run, clip=fault.clip)
+    recorded = [f for run in runs for f in read_faults(settings, run)] + bad_run_folders(settings.src)
+    wanted = {
+        json.dumps({**f.to_json(), "accepted": reasons.get((f.run, f.clip or WHOLE_RUN))}, sort_keys=True): f
+        for f in recorded
+    }
+    for key in sorted(wanted.keys() - listed):
+        found.add(f"not listed so: {wanted[key]}", run=wanted[key].run, clip=wanted[key].clip)
+    for key in sorted(listed - wanted.keys()):
+        found.add(f"listed, and no step recorded it so: {key}")
     return found.result()
-
-
-def _fault_id(fault: dict[str, Any]) -> str:
-    return json.dumps({k: v for k, v in fault.items() if k != "accepted"}, sort_keys=True)
 
 
 def state_checks(settings: Settings) -> list[CheckResult]:

@@ -40,8 +40,8 @@ def spot_rows(rows: Sequence[Row], count: int) -> list[Row]:
 
 def _news(row: Row, seen: set[tuple[str, object]]) -> tuple[int, ...]:
     new = [(t, getattr(row, t)) not in seen for t in _TRAITS]
-    # The pair of family and extension is what the checks differ by; after it the number of new traits decides.
-    return (new[0] + new[1] + new[2], sum(new), *map(int, new))
+    # Family, extension and look change are what the checks differ by; after them the number of new traits decides.
+    return (sum(new[:3]), *map(int, new[:3]), sum(new))
 
 
 def _lot(row: Row) -> str:
