@@ -82,6 +82,8 @@ def check_run(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckR
     on_disk = set(source_runs(settings))
     registered = context.instance.get_dynamic_partitions(str(RUNS.name))
     runs = [run for run in registered if run in on_disk and settings.paths.rows(run).is_file()]
+    if not runs:
+        raise dg.Failure(description="no registered run has rows yet: materialize run_index first", allow_retries=False)
     context.log.info(f"launched without a partition: checking the {len(runs)} of {len(registered)} runs that have rows")
     for run in runs:
         for name, outcome in run_outcomes(settings, run, names).items():

@@ -80,7 +80,7 @@ def index_follows_disk(context: dg.SensorEvaluationContext) -> dg.RunRequest | d
         )
     launch = Launched(state, job, f"{job}-{state[:12]}-{time.time_ns()}", time.time(), failures)
     context.update_cursor(msgspec.json.encode(launch).decode())
-    return dg.RunRequest(run_key=launch.run_key, job_name=job)
+    return dg.RunRequest(run_key=launch.run_key, job_name=job, tags={"dagster/priority": "10"})  # ahead of a backfill
 
 
 def what_is_stale(settings: Settings) -> tuple[str | None, str]:
