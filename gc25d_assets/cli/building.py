@@ -38,7 +38,7 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
     settings = project.settings
     settings.check_prep_args(reconfigure=reconfigure)
     runs = choose_runs(settings, named)
-    todo = runs if force else _unfinished(settings, runs)
+    todo = runs if force else _unfinished(project, runs)
     if len(todo) < len(runs):
         click.echo(f"skipped {len(runs) - len(todo)} runs, finished")
     failures: list[str] = []
@@ -67,11 +67,11 @@ def choose_runs(settings: Settings, named: Sequence[str] | None) -> list[str]:
     return sorted(set(named))
 
 
-def _unfinished(settings: Settings, runs: Sequence[str]) -> list[str]:
-    instance = open_instance()
+def _unfinished(project: Project, runs: Sequence[str]) -> list[str]:
+    instance = open_instance(project.home)
     register_runs(instance, runs)
     known = materialized_runs(instance, [("gc25d", name) for name in RUN_ASSETS])
-    finished = set(finished_runs(settings, [run for run in runs if run in known]))
+    finished = set(finished_runs(project.settings, [run for run in runs if run in known]))
     return [run for run in runs if run not in finished]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,11 +15,20 @@ PARTITIONS = "runs"
 GPU_POOL = "gpu"
 
 
-def open_instance() -> DagsterInstance:
-    """The instance of DAGSTER_HOME, its tables made if it is new."""
+def open_instance(home: Path) -> DagsterInstance:
+    """The instance of `home`, its tables made if it is new: by one process at a time, or SQLite gets two versions.
+
+    Call it before any server starts; Dagster itself does not guard the creation.
+    """
     from dagster import DagsterInstance
 
-    return DagsterInstance.get()
+    fd = os.open(home / "gc25d-tables.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        instance = DagsterInstance.from_config(str(home))
+        return instance
+    finally:
+        os.close(fd)
 
 
 def register_runs(instance: DagsterInstance, runs: Sequence[str]) -> list[str]:

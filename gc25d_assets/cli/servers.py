@@ -58,7 +58,7 @@ class Servers:
         return f"http://{host}:{self.port}"
 
     def start_code(self) -> None:
-        """Starts the code server; needs no database, so it may load while the instance is being made."""
+        """Starts the code server, which loads while the caller prepares the instance."""
         where = ["--socket", str(self._socket), "--location-name", LOCATION, "-m", CODE_MODULE]
         self._start("code server", ["dagster", "api", "grpc", "--use-python-environment-entry-point", *where])
 

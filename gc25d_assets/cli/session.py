@@ -49,8 +49,8 @@ def own_session(project: Project, command: str, *, host: str, port: int) -> Iter
         running_servers(project.home, host=host, port=port, env=project.env) as servers,
     ):
         lock.announce(Holder(os.getpid(), command, None, project.settings.to_json(), str(servers.folder)))
+        instance = open_instance(project.home)
         servers.start_code()
-        instance = open_instance()
         if lost := bury_lost_runs(instance):
             click.echo(f"{lost} runs of an earlier process that was killed are marked as failed")
         runs = _runs_of(project.settings)
@@ -83,7 +83,7 @@ def any_session(project: Project, command: str) -> Iterator[Session]:
         raise HomeBusy(project.home, holder)
     _refuse_other_settings(project.settings, holder)
     assert holder.url is not None
-    register_runs(open_instance(), _runs_of(project.settings))
+    register_runs(open_instance(project.home), _runs_of(project.settings))
     yield Session(Client(holder.url), holder.url, False, lambda: None)
 
 

@@ -25,7 +25,7 @@ def test_every_mistake_is_in_one_message() -> None:
 
 def test_mistakes_of_options_and_of_the_environment_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GC25D_SEATS", "three")
-    with pytest.raises(SettingsError, match="(?s)GC25D_SEATS='three'.*'tpu'"):
+    with pytest.raises(SettingsError, match=r"(?s)GC25D_SEATS='three'.*'tpu'"):
         resolve_settings({"GC25D_DEVICE": "tpu"})
 
 
