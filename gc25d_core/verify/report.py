@@ -113,7 +113,7 @@ def verify(
     stamp = _stamp(settings)
     runs = sorted({*list_runs(settings.src), *runs_with_rows(settings)})
     planned = {run: _planned(settings, run) for run in runs}
-    structural = [
+    structural: list[Job[list[CheckResult]]] = [
         (partial(structural_run, scan=False), (settings, run)) for run, names in planned.items() if names is not None
     ]
     rows, clips_hash = _index(settings)
