@@ -49,12 +49,16 @@ class BuildConfig(dg.Config):
 def clip_plan(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
     from gc25d_core.outputs.content import json_hash
     from gc25d_core.plan import plan_run
+    from gc25d_core.source import run_digest
 
     tie_to_parent()
     settings = resolved(building=True)
-    plan = plan_run(settings, partition_run(context, settings))
+    run = partition_run(context, settings)
+    source_version = run_digest(settings.src, run)  # before the plan: a change while it is made shows as a change
+    plan = plan_run(settings, run)
     log_faults(context, plan.faults)
-    version = json_hash([str(plan.clips), str(plan.faults)])
+    # Pictures are not in the plan, but what is made of them depends on them: a changed source makes it all stale.
+    version = json_hash([source_version, str(plan.clips), str(plan.faults)])
     return dg.MaterializeResult(metadata=plan_metadata(plan), data_version=dg.DataVersion(version))
 
 

@@ -86,7 +86,7 @@ def test_sensors_and_schedule_are_on_without_anyone_switching_them_on() -> None:
     sensors = {s.name: s.default_status for s in repository.sensor_defs}
     schedules = {s.name: s.default_status for s in repository.schedule_defs}
     assert set(sensors.values()) == {dg.DefaultSensorStatus.RUNNING}
-    assert set(sensors) == {"runs_on_disk", "index_follows_disk"}
+    assert set(sensors) == {"runs_on_disk", "index_follows_disk", "lost_runs"}
     assert schedules == {"dmd_pool_daily": dg.DefaultScheduleStatus.RUNNING}
 
 
