@@ -91,14 +91,33 @@ def plan_source(source: RunSource, size: tuple[int, int]) -> RunPlan:
     try:
         Geometry.fit(info.image_size, size)
     except ValueError as e:
-        faults.append(source.fault("size", str(e), member="run.json", got="x".join(map(str, info.image_size)), fix="choose another target size"))
+        faults.append(
+            source.fault(
+                "size",
+                str(e),
+                member="run.json",
+                got="x".join(map(str, info.image_size)),
+                fix="choose another target size",
+            )
+        )
         return RunPlan(info.run, info, (), tuple(faults), 0)
     if not info.clip_starts:
-        faults.append(source.fault("no_clips", "clip_starts is empty", member="run.json", fix="list the first frame of each clip, or remove the run"))
+        faults.append(
+            source.fault(
+                "no_clips",
+                "clip_starts is empty",
+                member="run.json",
+                fix="list the first frame of each clip, or remove the run",
+            )
+        )
     starts = sorted(set(info.clip_starts))
     for s in starts:
         if info.clip_starts.count(s) > 1:
-            faults.append(source.fault("clip_twice", f"clip start {s} stands twice in clip_starts", member="run.json", fix="remove one"))
+            faults.append(
+                source.fault(
+                    "clip_twice", f"clip start {s} stands twice in clip_starts", member="run.json", fix="remove one"
+                )
+            )
     clips: list[ClipPlan] = []
     differs = 0
     records: dict[int, FrameRecord] = {}
@@ -113,15 +132,42 @@ def plan_source(source: RunSource, size: tuple[int, int]) -> RunPlan:
     return RunPlan(info.run, info, tuple(clips), tuple(faults), differs)
 
 
-def _plan_clip(source: RunSource, s: int, name: str, records: dict[int, FrameRecord]) -> tuple[ClipPlan | None, list[Fault], bool]:
+def _plan_clip(
+    source: RunSource, s: int, name: str, records: dict[int, FrameRecord]
+) -> tuple[ClipPlan | None, list[Fault], bool]:
     info = source.info
     if s < 0 or s % BLOCK or s > 2**31 - 200:
-        return None, [source.fault("clip_start", "a clip must start at a multiple of 4", clip=name, member="run.json", got=str(s), expected="0, 4, 8, ...", fix="mend clip_starts")], False
+        return (
+            None,
+            [
+                source.fault(
+                    "clip_start",
+                    "a clip must start at a multiple of 4",
+                    clip=name,
+                    member="run.json",
+                    got=str(s),
+                    expected="0, 4, 8, ...",
+                    fix="mend clip_starts",
+                )
+            ],
+            False,
+        )
     faults = _missing(source, clip_frames(s), name)
     gone = [b for b in clip_blocks(s) if b not in source.blocks]
     if gone:
         hint = f"; {len(source.problems)} problem(s) of the run are listed apart" if source.problems else ""
-        faults.append(source.fault("block_missing", f"the clip's blocks {_runs(gone)} are missing{hint}", clip=name, frame=gone[0] * BLOCK, member="blocks.jsonl", got=f"{20 - len(gone)} of 20 blocks", expected=f"blocks {clip_blocks(s).start}..{clip_blocks(s).stop - 1}", fix="add the lines, or remove the clip from clip_starts"))
+        faults.append(
+            source.fault(
+                "block_missing",
+                f"the clip's blocks {_runs(gone)} are missing{hint}",
+                clip=name,
+                frame=gone[0] * BLOCK,
+                member="blocks.jsonl",
+                got=f"{20 - len(gone)} of 20 blocks",
+                expected=f"blocks {clip_blocks(s).start}..{clip_blocks(s).stop - 1}",
+                fix="add the lines, or remove the clip from clip_starts",
+            )
+        )
     ext_gone = source.missing(ext_frames(s))
     twice = [(f, k) for f, k in ext_gone if source.twice(f, k)]
     faults += _missing(source, (), name, twice)
@@ -151,7 +197,9 @@ def _plan_clip(source: RunSource, s: int, name: str, records: dict[int, FrameRec
     return plan, [], old_ext
 
 
-def _missing(source: RunSource, frames: range | tuple[int, ...], clip: str, members: list[tuple[int, str]] | None = None) -> list[Fault]:
+def _missing(
+    source: RunSource, frames: range | tuple[int, ...], clip: str, members: list[tuple[int, str]] | None = None
+) -> list[Fault]:
     faults = []
     for frame, kind in source.missing(frames) if members is None else members:
         try:

@@ -77,7 +77,13 @@ class Settings:
         if precision == "fast" and device == "cpu":
             wrong.append("precision 'fast' needs device 'cuda'; on a CPU use 'exact'")
         parsed = _size(size)
-        if parsed is None or parsed[0] < VAE_STRIDE or parsed[1] < VAE_STRIDE or parsed[0] % VAE_STRIDE or parsed[1] % VAE_STRIDE:
+        if (
+            parsed is None
+            or parsed[0] < VAE_STRIDE
+            or parsed[1] < VAE_STRIDE
+            or parsed[0] % VAE_STRIDE
+            or parsed[1] % VAE_STRIDE
+        ):
             wrong.append(f"size {size!r}: expected WxH in pixels, both multiples of {VAE_STRIDE}, for example 832x480")
         if not 0 <= buried_player_frac <= 1:
             wrong.append(f"buried_player_frac {buried_player_frac}: expected a share between 0 and 1")
@@ -92,7 +98,16 @@ class Settings:
         if wrong:
             raise SettingsError(wrong)
         assert src is not None and out is not None and parsed is not None
-        return cls(Path(src).resolve(), Path(out).resolve(), path, device, precision, parsed, float(buried_player_frac), **numbers)
+        return cls(
+            Path(src).resolve(),
+            Path(out).resolve(),
+            path,
+            device,
+            precision,
+            parsed,
+            float(buried_player_frac),
+            **numbers,
+        )
 
     @cached_property
     def paths(self) -> Paths:

@@ -132,5 +132,7 @@ def _clips(src: Path, size: tuple[int, int], most: int) -> Iterator[tuple[RunSou
             yield source, clip, Geometry.fit(source.info.image_size, size)
 
 
-def _combine(runs: list[dict[str, dict[str, float]]], how: Callable[[list[float]], float]) -> dict[str, dict[str, float]]:
+def _combine(
+    runs: list[dict[str, dict[str, float]]], how: Callable[[list[float]], float]
+) -> dict[str, dict[str, float]]:
     return {part: {name: how([r[part][name] for r in runs]) for name in named} for part, named in runs[0].items()}

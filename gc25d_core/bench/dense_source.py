@@ -28,7 +28,9 @@ def dense_run_name(i: int) -> str:
     return f"R10_bench{i:03d}" if i % 2 == 0 else f"P9_bench{i:03d}"
 
 
-def write_dense_source(root: Path, *, runs: int, clips: int, size: tuple[int, int], grain: float = GRAIN, workers: int = 1) -> None:
+def write_dense_source(
+    root: Path, *, runs: int, clips: int, size: tuple[int, int], grain: float = GRAIN, workers: int = 1
+) -> None:
     """Write `runs` runs of `clips` clips at size (width, height) below `root`; runs that exist are left alone."""
     write = partial(write_dense_run, root, clips=clips, size=size, grain=grain)
     todo = [i for i in range(runs) if not (root / dense_run_name(i)).exists()]

@@ -163,7 +163,9 @@ def read_meta(path: Path) -> MetaFile:
     _members(path, a, _META)
     n = len(a["frames"]) if a["frames"].ndim == 1 else -1
     if n not in (CLIP_FRAMES, FULL_FRAMES):
-        raise OutputError(f"{path}: frames is {a['frames'].dtype} {list(a['frames'].shape)}, expected int32 [81] or [109]")
+        raise OutputError(
+            f"{path}: frames is {a['frames'].dtype} {list(a['frames'].shape)}, expected int32 [81] or [109]"
+        )
     for name, dtype, shape in (
         ("frames", "int32", (n,)),
         ("capsules", "float32", (n, None, 8)),

@@ -32,7 +32,9 @@ def members(kind: str, plan: ClipPlan) -> list[tuple[int, str]]:
     """(frame, member kind) of everything an output is made from, blocks apart."""
     if kind == "latents":
         return [(f, "jpg") for f in clip_frames(plan.s)]
-    frames = {"cond": clip_frames(plan.s), "cond_ext": ext_frames(plan.s), "meta": full_frames(plan.s, plan.has_ext)}[kind]
+    frames = {"cond": clip_frames(plan.s), "cond_ext": ext_frames(plan.s), "meta": full_frames(plan.s, plan.has_ext)}[
+        kind
+    ]
     return [(f, k) for f in frames for k in ("json", "ids")]
 
 

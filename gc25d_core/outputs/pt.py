@@ -17,7 +17,13 @@ import numpy as np
 
 from gc25d_core.errors import OutputError
 
-_DTYPES = {"BFloat16Storage": "<u2", "ByteStorage": "u1", "IntStorage": "<i4", "FloatStorage": "<f4", "LongStorage": "<i8"}
+_DTYPES = {
+    "BFloat16Storage": "<u2",
+    "ByteStorage": "u1",
+    "IntStorage": "<i4",
+    "FloatStorage": "<f4",
+    "LongStorage": "<i8",
+}
 
 
 class _StorageType:
@@ -72,7 +78,9 @@ def read_pt(path: Path) -> dict[str, Any]:
         raise OutputError(f"{path}: no such file") from e
     except (OSError, zipfile.BadZipFile, pickle.UnpicklingError, KeyError, ValueError, EOFError, IndexError,
             TypeError, AttributeError, NotImplementedError, UnicodeDecodeError, MemoryError) as e:  # fmt: skip
-        raise OutputError(f"{path}: cannot be read as a latents file ({type(e).__name__}: {e}); delete it and build its run again") from e
+        raise OutputError(
+            f"{path}: cannot be read as a latents file ({type(e).__name__}: {e}); delete it and build its run again"
+        ) from e
     if not isinstance(value, dict):
         raise OutputError(f"{path}: holds {type(value).__name__}, not a dict")
     return value

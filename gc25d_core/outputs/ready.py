@@ -75,7 +75,9 @@ def _lock(settings: Settings, how: int) -> Iterator[None]:
         settings.paths.locks.mkdir(parents=True, exist_ok=True)
         fd = os.open(settings.paths.locks / "ready.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as e:
-        raise SystemFault(f"{settings.out} cannot be written: {e.strerror}; check the folder's permissions and free space") from e
+        raise SystemFault(
+            f"{settings.out} cannot be written: {e.strerror}; check the folder's permissions and free space"
+        ) from e
     try:
         fcntl.flock(fd, how)
         yield

@@ -59,7 +59,17 @@ def read_ids(source: RunSource, frame: int) -> np.ndarray:
     try:
         return decode_ids(source.read(frame, "ids"), source.info.image_size)
     except ImageFault as e:
-        raise SourceError(source.fault(e.kind, "the id image cannot be used", frame=frame, member=member_name(frame, "ids"), got=e.got, expected=e.expected, fix="write this member again")) from None
+        raise SourceError(
+            source.fault(
+                e.kind,
+                "the id image cannot be used",
+                frame=frame,
+                member=member_name(frame, "ids"),
+                got=e.got,
+                expected=e.expected,
+                fix="write this member again",
+            )
+        ) from None
 
 
 def make_conditions(source: RunSource, clip: ClipPlan, geometry: Geometry) -> ClipConditions:
@@ -82,7 +92,17 @@ def make_conditions(source: RunSource, clip: ClipPlan, geometry: Geometry) -> Cl
         except SourceError as e:
             faults += e.faults
         except NoCapsules as e:
-            faults.append(source.fault("no_capsules", f"the {e.owner} is visible but has no capsule, so its body parts are unknown", frame=frame, member=member_name(frame, "json"), got=f"{e.pixels} {e.owner} pixels, 0 {e.owner} capsules", expected="at least one capsule", fix="write the character's capsules, or its pixels as the class behind it"))
+            faults.append(
+                source.fault(
+                    "no_capsules",
+                    f"the {e.owner} is visible but has no capsule, so its body parts are unknown",
+                    frame=frame,
+                    member=member_name(frame, "json"),
+                    got=f"{e.pixels} {e.owner} pixels, 0 {e.owner} capsules",
+                    expected="at least one capsule",
+                    fix="write the character's capsules, or its pixels as the class behind it",
+                )
+            )
     if faults:
         raise SourceError(faults)
     return ClipConditions(parts, _meta(frames, records, parts, geometry))
@@ -140,7 +160,9 @@ def prepare_conditions(settings: Settings, run: str, *, force: bool = False,
         return job.report(seconds={"total": time.perf_counter() - begun, **spent})
 
 
-def _ahead(job: OpenRun, pool: ThreadPoolExecutor, force: bool, ahead: int) -> Iterator[tuple[ClipPlan, dict[str, str], Future[ClipConditions] | None]]:
+def _ahead(
+    job: OpenRun, pool: ThreadPoolExecutor, force: bool, ahead: int
+) -> Iterator[tuple[ClipPlan, dict[str, str], Future[ClipConditions] | None]]:
     """Clips in order, each with its stale kinds and the work that makes it; at most `ahead` of them in memory."""
     waiting: list[tuple[ClipPlan, dict[str, str], Future[ClipConditions] | None]] = []
     try:
@@ -174,4 +196,6 @@ def _publish(job: OpenRun, clip: ClipPlan, kind: str, wanted: str, made: ClipCon
         arrays = made.meta.arrays
     else:
         arrays = CondFile(made.cond if kind == "cond" else made.cond_ext, {}).arrays
-    job.wrote(kind, job.build.publish(job.settings.paths.clip(kind, clip.clip), lambda f: write_npz(f, arrays, provenance)))
+    job.wrote(
+        kind, job.build.publish(job.settings.paths.clip(kind, clip.clip), lambda f: write_npz(f, arrays, provenance))
+    )

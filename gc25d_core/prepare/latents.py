@@ -50,7 +50,17 @@ def clip_rgb(source: RunSource, clip: ClipPlan, geometry: Geometry) -> np.ndarra
         try:
             video[i] = resample_rgb(decode_rgb(source.read(frame, "jpg"), source.info.image_size), geometry)
         except ImageFault as e:
-            faults.append(source.fault(e.kind, "the picture cannot be used", frame=frame, member=member_name(frame, "jpg"), got=e.got, expected=e.expected, fix="write this member again"))
+            faults.append(
+                source.fault(
+                    e.kind,
+                    "the picture cannot be used",
+                    frame=frame,
+                    member=member_name(frame, "jpg"),
+                    got=e.got,
+                    expected=e.expected,
+                    fix="write this member again",
+                )
+            )
         except SourceError as e:
             faults += e.faults
     if faults:
@@ -120,7 +130,9 @@ def _open_encoder(settings: Settings) -> Encoder:
     from gc25d_core.vae.encode import open_encoder
 
     if settings.device == "cuda" and not torch.cuda.is_available():
-        raise SystemFault("device 'cuda' was asked for but torch sees no GPU; set the device to 'cpu', or check the driver and CUDA_VISIBLE_DEVICES")
+        raise SystemFault(
+            "device 'cuda' was asked for but torch sees no GPU; set the device to 'cpu', or check the driver and CUDA_VISIBLE_DEVICES"
+        )
     return open_encoder(
         settings.vae, device=settings.device, precision=settings.precision,  # type: ignore[arg-type]
         cache_dir=settings.paths.cache, threads=settings.cpu_threads,
@@ -130,7 +142,9 @@ def _open_encoder(settings: Settings) -> Encoder:
 class _decoded:
     """Decoded clips in order, a bounded number ahead; clips with faults are noted and left out."""
 
-    def __init__(self, job: OpenRun, clips: list[ClipPlan], pool: ThreadPoolExecutor, ahead: int, spent: dict[str, float]) -> None:
+    def __init__(
+        self, job: OpenRun, clips: list[ClipPlan], pool: ThreadPoolExecutor, ahead: int, spent: dict[str, float]
+    ) -> None:
         self._job, self._clips, self._pool, self._spent = job, iter(clips), pool, spent
         self._waiting: deque[tuple[ClipPlan, Future[np.ndarray]]] = deque()
         for _ in range(ahead):
@@ -181,6 +195,8 @@ def _publish(job: OpenRun, clip: ClipPlan, encoded: EncodedClip, encoder: Encode
         "latent": encoded.latent.contiguous().clone(),
         "actions_block": torch.tensor(clip.actions, dtype=torch.uint8),
         "frames": torch.arange(clip.s, clip.s + 81, dtype=torch.int32),
-        "provenance": json.loads(json.dumps(provenance)),  # plain types only: no subclass of str finds its way into a pickle
+        "provenance": json.loads(
+            json.dumps(provenance)
+        ),  # plain types only: no subclass of str finds its way into a pickle
     }
     return job.build.publish(job.settings.paths.latents(clip.clip), lambda f: torch.save(value, f))

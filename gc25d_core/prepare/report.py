@@ -49,11 +49,17 @@ class StepReport:
 
     def __post_init__(self) -> None:
         if self.planned != self.made + self.skipped + self.failed:
-            raise AssertionError(f"{self.step} of run {self.run}: planned {self.planned} is not made {self.made} + skipped {self.skipped} + failed {self.failed}")
+            raise AssertionError(
+                f"{self.step} of run {self.run}: planned {self.planned} is not made {self.made} + skipped {self.skipped} + failed {self.failed}"
+            )
 
     @property
     def sentence(self) -> str:
         """`skipped 50, made 0 (finished before; set force to redo)`."""
-        hint = " (finished before: nothing to do; set `force: true` in the run configuration to redo)" if self.skipped and not self.made else ""
+        hint = (
+            " (finished before: nothing to do; set `force: true` in the run configuration to redo)"
+            if self.skipped and not self.made
+            else ""
+        )
         failed = f", failed {self.failed}" if self.failed else ""
         return f"skipped {self.skipped}, made {self.made}{failed}{hint}"

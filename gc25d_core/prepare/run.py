@@ -80,7 +80,9 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, run: str, step: str, progress: ProgressCallback | None) -> Iterator[OpenRun | StepReport]:
+def opened(
+    settings: Settings, run: str, step: str, progress: ProgressCallback | None
+) -> Iterator[OpenRun | StepReport]:
     """Open and plan a run for a step, under the builder's lock.
 
     Yields a StepReport instead where nothing of the run can be planned: run.json unusable, or no target fits.

@@ -35,7 +35,11 @@ def bad_run_folders(src: Path) -> list[Fault]:
         except SourceError as e:
             faults.extend(e.faults)
         except OSError as e:
-            faults.append(Fault("run_unreadable", f"the folder cannot be read: {e.strerror}", folder.name, fix="check permissions"))
+            faults.append(
+                Fault(
+                    "run_unreadable", f"the folder cannot be read: {e.strerror}", folder.name, fix="check permissions"
+                )
+            )
     return faults
 
 
@@ -46,7 +50,9 @@ def run_digest(src: Path, run: str) -> str:
     """
     folder = src / run
     if not is_name(run) or not folder.is_dir():
-        raise SourceError(Fault("run_unknown", f"there is no such run below {src}", run, fix="check the name and the source setting"))
+        raise SourceError(
+            Fault("run_unknown", f"there is no such run below {src}", run, fix="check the name and the source setting")
+        )
     h = xxhash.xxh3_128()
     for name in ("run.json", "blocks.jsonl"):
         path = folder / name

@@ -84,11 +84,18 @@ class TarRun:
                 continue
             width = len(j.actions) if width is None else width
             if len(j.actions) != width:
-                self._block_fault("block_width", f"block {j.block} (line {number}) has another number of actions than the run's first line", got=str(len(j.actions)), expected=str(width))
+                self._block_fault(
+                    "block_width",
+                    f"block {j.block} (line {number}) has another number of actions than the run's first line",
+                    got=str(len(j.actions)),
+                    expected=str(width),
+                )
             elif j.block in found or j.block in broken:
                 broken.add(j.block)
                 found.pop(j.block, None)
-                self._block_fault("block_twice", f"block {j.block} stands twice in blocks.jsonl (again in line {number})")
+                self._block_fault(
+                    "block_twice", f"block {j.block} stands twice in blocks.jsonl (again in line {number})"
+                )
             else:
                 found[j.block] = Block(j.block, bytes(j.actions), j.prompt)
         return found
@@ -97,7 +104,9 @@ class TarRun:
                      fix: str | None = None) -> None:  # fmt: skip
         fix = fix or "mend that line; clips that need the block cannot be made until then"
         expected = expected or '{"block": int, "actions": [uint8 x A], "prompt": str}, each block once'
-        self._block_problems.append(Fault(kind, what, self.info.run, member="blocks.jsonl", got=got, expected=expected, fix=fix))
+        self._block_problems.append(
+            Fault(kind, what, self.info.run, member="blocks.jsonl", got=got, expected=expected, fix=fix)
+        )
 
     def has(self, frame: int, kind: str) -> bool:
         name = member_name(frame, kind)
@@ -113,11 +122,31 @@ class TarRun:
         name = member_name(frame, kind)
         if name in self._index.duplicates:
             shards = ", ".join(self._index.duplicates[name])
-            raise SourceError(self.fault("member_twice", "the member stands in the run more than once", frame=frame, member=name, got=f"copies in {shards}", expected="one copy", fix="remove the wrong copy"))
+            raise SourceError(
+                self.fault(
+                    "member_twice",
+                    "the member stands in the run more than once",
+                    frame=frame,
+                    member=name,
+                    got=f"copies in {shards}",
+                    expected="one copy",
+                    fix="remove the wrong copy",
+                )
+            )
         if name not in self._index.where:
             cut = [s for s in self._index.shards if s.problem is not None]
             hint = f"; shard {cut[0].name} is cut at byte {cut[0].cut_at}, it may have been there" if cut else ""
-            raise SourceError(self.fault("member_missing", f"the member is in no shard of the run{hint}", frame=frame, member=name, got="nothing", expected="one member in any shard", fix="add the member, or remove the clip from clip_starts"))
+            raise SourceError(
+                self.fault(
+                    "member_missing",
+                    f"the member is in no shard of the run{hint}",
+                    frame=frame,
+                    member=name,
+                    got="nothing",
+                    expected="one member in any shard",
+                    fix="add the member, or remove the clip from clip_starts",
+                )
+            )
         return self._index.read(name)
 
     def record(self, frame: int) -> FrameRecord:
@@ -126,9 +155,29 @@ class TarRun:
         try:
             record = parse_frame(data)
         except (ValueError, UnicodeDecodeError) as e:  # msgspec's errors are ValueErrors
-            raise SourceError(self.fault("json_invalid", "the frame's json deviates from the format", frame=frame, member=name, got=str(e), expected="the fields and types of docs/source-format.md", fix="mend the recording's writer, or adapt gc25d_core/source/schema.py to your format")) from None
+            raise SourceError(
+                self.fault(
+                    "json_invalid",
+                    "the frame's json deviates from the format",
+                    frame=frame,
+                    member=name,
+                    got=str(e),
+                    expected="the fields and types of docs/source-format.md",
+                    fix="mend the recording's writer, or adapt gc25d_core/source/schema.py to your format",
+                )
+            ) from None
         if record.frame != frame:
-            raise SourceError(self.fault("frame_number", "the json names another frame than its member", frame=frame, member=name, got=str(record.frame), expected=str(frame), fix="rename the member or mend the field `frame`"))
+            raise SourceError(
+                self.fault(
+                    "frame_number",
+                    "the json names another frame than its member",
+                    frame=frame,
+                    member=name,
+                    got=str(record.frame),
+                    expected=str(frame),
+                    fix="rename the member or mend the field `frame`",
+                )
+            )
         return record
 
     def member_hash(self, frame: int, kind: str) -> str:
@@ -161,21 +210,56 @@ def open_run(src: Path, run: str, *, cache: Path | None) -> RunSource:
     try:
         index = TarIndex.load(folder, run=run, cache=None if cache is None else cache / "source" / f"{run}.msgpack")
     except OSError as e:
-        raise SourceError(Fault("run_unreadable", f"the run's shards cannot be read: {e}", run, fix="check permissions and links of the folder")) from e
+        raise SourceError(
+            Fault(
+                "run_unreadable",
+                f"the run's shards cannot be read: {e}",
+                run,
+                fix="check permissions and links of the folder",
+            )
+        ) from e
     if not index.shards:
-        raise SourceError(Fault("run_empty", "the run has no shard", run, got="no shard-*.tar", expected="shard-000000.tar, ...", fix="copy the shards, or remove the folder"))
+        raise SourceError(
+            Fault(
+                "run_empty",
+                "the run has no shard",
+                run,
+                got="no shard-*.tar",
+                expected="shard-000000.tar, ...",
+                fix="copy the shards, or remove the folder",
+            )
+        )
     return TarRun(folder, info, index)
 
 
 def read_run_json(folder: Path, run: str) -> RunInfo:
     """`run.json` of a run, checked. Raises SourceError."""
+
     def bad(kind: str, what: str, **more: str) -> SourceError:
         return SourceError(Fault(kind, what, run, member="run.json", **more))  # type: ignore[arg-type]
 
     if not is_name(run):
-        raise SourceError(Fault("run_name", "the run's name is not allowed", run, got=repr(run), expected="1 to 64 characters of A-Z a-z 0-9 _ -", fix="rename the folder and `run` in run.json"))
+        raise SourceError(
+            Fault(
+                "run_name",
+                "the run's name is not allowed",
+                run,
+                got=repr(run),
+                expected="1 to 64 characters of A-Z a-z 0-9 _ -",
+                fix="rename the folder and `run` in run.json",
+            )
+        )
     if not folder.is_dir():
-        raise SourceError(Fault("run_unknown", f"there is no such run below {folder.parent}", run, got="no folder", expected="a folder with run.json, blocks.jsonl and shards", fix="check the name and the source setting"))
+        raise SourceError(
+            Fault(
+                "run_unknown",
+                f"there is no such run below {folder.parent}",
+                run,
+                got="no folder",
+                expected="a folder with run.json, blocks.jsonl and shards",
+                fix="check the name and the source setting",
+            )
+        )
     try:
         j = run_decoder.decode((folder / "run.json").read_bytes())
     except FileNotFoundError:
@@ -183,9 +267,21 @@ def read_run_json(folder: Path, run: str) -> RunInfo:
     except OSError as e:
         raise bad("run_unreadable", f"run.json cannot be read: {e}", fix="check permissions") from e
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        raise bad("run_json_invalid", "run.json deviates from the format", got=str(e), expected="the fields of docs/source-format.md", fix="mend run.json") from None
+        raise bad(
+            "run_json_invalid",
+            "run.json deviates from the format",
+            got=str(e),
+            expected="the fields of docs/source-format.md",
+            fix="mend run.json",
+        ) from None
     if j.run != run:
-        raise bad("run_json_name", "run.json names another run than its folder", got=j.run, expected=run, fix="rename the folder or mend the field")
+        raise bad(
+            "run_json_name",
+            "run.json names another run than its folder",
+            got=j.run,
+            expected=run,
+            fix="rename the folder or mend the field",
+        )
     return RunInfo(j.run, j.family, j.fps, j.scene.id, j.scene.name, tuple(j.clip_starts), j.image_size)
 
 

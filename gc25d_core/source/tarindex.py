@@ -185,12 +185,16 @@ class TarIndex:
         try:
             stat = os.fstat(fd)
             if (stat.st_size, stat.st_mtime_ns) != (shard.size, shard.mtime_ns):
-                raise OSError(f"shard {shard.name} of run {self.run} changed while the run was read; run the build again")
+                raise OSError(
+                    f"shard {shard.name} of run {self.run} changed while the run was read; run the build again"
+                )
             data = os.pread(fd, size, offset)
             while len(data) < size:
                 more = os.pread(fd, size - len(data), offset + len(data))
                 if not more:
-                    raise OSError(f"shard {shard.name} of run {self.run} ended at byte {offset + len(data)} while it was read; run the build again")
+                    raise OSError(
+                        f"shard {shard.name} of run {self.run} ended at byte {offset + len(data)} while it was read; run the build again"
+                    )
                 data += more
             return data
         finally:

@@ -87,7 +87,9 @@ class RunBuilder:
 def new_run() -> Callable[..., RunBuilder]:
     """A factory of legal runs: `new_run(frames=112, clip_starts=[0])`."""
 
-    def make(run: str = "R10_s1", *, frames: int = 112, first: int = 0, clip_starts: list[int] | None = None) -> RunBuilder:
+    def make(
+        run: str = "R10_s1", *, frames: int = 112, first: int = 0, clip_starts: list[int] | None = None
+    ) -> RunBuilder:
         b = RunBuilder(run)
         ids = np.full((48, 96), 1, np.uint8)
         ids[:20] = 0
@@ -117,6 +119,15 @@ def settings_for(tmp_path: Path) -> Callable[..., Settings]:
 
     def make(**change: Any) -> Settings:
         (tmp_path / "src").mkdir(exist_ok=True)
-        return Settings.resolve(**{"src": tmp_path / "src", "out": tmp_path / "out", "size": "64x32", "cpu_threads": 1, "workers": 1, **change})
+        return Settings.resolve(
+            **{
+                "src": tmp_path / "src",
+                "out": tmp_path / "out",
+                "size": "64x32",
+                "cpu_threads": 1,
+                "workers": 1,
+                **change,
+            }
+        )
 
     return make

@@ -12,7 +12,11 @@ from gc25d_core.geometry import Geometry
 
 @pytest.mark.parametrize(
     ("source", "target", "crop"),
-    [((1280, 720), (832, 480), (16, 0, 1248, 720)), ((640, 360), (416, 240), (8, 0, 624, 360)), ((96, 48), (64, 32), (0, 0, 96, 48))],
+    [
+        ((1280, 720), (832, 480), (16, 0, 1248, 720)),
+        ((640, 360), (416, 240), (8, 0, 624, 360)),
+        ((96, 48), (64, 32), (0, 0, 96, 48)),
+    ],
 )
 def test_documented_sizes(source, target, crop):
     g = Geometry.fit(source, target)
@@ -45,7 +49,11 @@ def test_what_does_not_fit_is_refused_with_sizes_that_do(target, why):
         Geometry.fit((1280, 720), (w, h))
 
 
-@given(st.sampled_from([(1280, 720), (640, 360), (1920, 1080), (96, 48), (512, 512)]), st.integers(1, 60), st.integers(1, 40))
+@given(
+    st.sampled_from([(1280, 720), (640, 360), (1920, 1080), (96, 48), (512, 512)]),
+    st.integers(1, 60),
+    st.integers(1, 40),
+)
 def test_whatever_fits_is_centred_in_whole_pixels_and_survives_json(source, w, h):
     try:
         g = Geometry.fit(source, (16 * w, 16 * h))

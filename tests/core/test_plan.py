@@ -19,7 +19,13 @@ def test_a_whole_clip_with_its_extension(settings_for, new_run):
     plan = planned(s, new_run(frames=224, clip_starts=[112, 0]))
     assert [c.clip for c in plan.clips] == ["01_valley__R10_s1__000000", "01_valley__R10_s1__000112"]
     c = plan.clips[1]
-    assert (c.has_ext, c.n_blocks, c.look, c.ext_look, c.ext_look_change) == (True, 27, "forest/dusk", "forest/dusk", False)
+    assert (c.has_ext, c.n_blocks, c.look, c.ext_look, c.ext_look_change) == (
+        True,
+        27,
+        "forest/dusk",
+        "forest/dusk",
+        False,
+    )
     assert [a[0] for a in c.actions] == list(range(28, 55)), "row j is run block s//4 + j"
     assert c.prompts == [(0, "p3"), (4, "p4"), (12, "p5"), (20, "p6")]
     assert plan.faults == () and plan.planned == 2

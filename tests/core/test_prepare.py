@@ -16,7 +16,13 @@ from gc25d_core.plan import plan_run
 from gc25d_core.prepare import prepare_conditions, prepare_latents
 from gc25d_core.prepare.latents import clip_rgb
 from gc25d_core.source import open_run
-from gc25d_core.synth.numbered import block_number_of_actions, frame_number_of_ids, frame_number_of_rgb, is_rgb_order, write_numbered_run
+from gc25d_core.synth.numbered import (
+    block_number_of_actions,
+    frame_number_of_ids,
+    frame_number_of_rgb,
+    is_rgb_order,
+    write_numbered_run,
+)
 
 RUN = "P9_n"
 NAME = "01_valley__P9_n__{:06d}"
@@ -100,7 +106,13 @@ def test_a_cell_sees_its_own_frames_and_no_later_ones(settings_for):
     s = settings_for()
     other = np.zeros((48, 96, 3), np.uint8)
     write_numbered_run(s.src, "P9_a", n_frames=81, clip_starts=[0])
-    write_numbered_run(s.src, "P9_b", n_frames=81, clip_starts=[0], member_hook=lambda f, kind, data: jpg_of(other) if (f, kind) == (41, "jpg") else data)
+    write_numbered_run(
+        s.src,
+        "P9_b",
+        n_frames=81,
+        clip_starts=[0],
+        member_hook=lambda f, kind, data: jpg_of(other) if (f, kind) == (41, "jpg") else data,
+    )
     for run in ("P9_a", "P9_b"):
         prepare_latents(s, run)
     a, b = (read_latents(s.paths.latents(f"01_valley__{r}__000000")).latent_bits for r in ("P9_a", "P9_b"))

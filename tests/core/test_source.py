@@ -92,12 +92,35 @@ DAMAGED = {
     "missing field": (lambda b: b.members.update({"000007.json": b'{"frame": 7}'}), "episode"),
     "wrong type": (lambda b: b.set_json(7, dead=1), r"\$.dead"),
     "not a number": (lambda b: nan_json(b, 7), "malformed"),
-    "huge number": (lambda b: b.set_json(7, capsules=[{"owner": "player", "part": "head", "a": [1e300, 0, 0], "b": [0, 0, 0], "radius": 1}]), r"\$.capsules\[0\].a"),
-    "radius 0": (lambda b: b.set_json(7, capsules=[{"owner": "player", "part": "head", "a": [0, 0, 0], "b": [0, 0, 0], "radius": 0}]), "radius"),
-    "unknown owner": (lambda b: b.set_json(7, capsules=[{"owner": "cow", "part": "head", "a": [0, 0, 0], "b": [0, 0, 0], "radius": 1}]), "owner"),
-    "singular pose": (lambda b: b.set_json(7, camera={"fx": 1, "fy": 1, "cx": 0, "cy": 0, "world_to_camera": [[0, 0, 0, 0]] * 3 + [[0, 0, 0, 1]]}), "condition number inf"),
+    "huge number": (
+        lambda b: b.set_json(
+            7, capsules=[{"owner": "player", "part": "head", "a": [1e300, 0, 0], "b": [0, 0, 0], "radius": 1}]
+        ),
+        r"\$.capsules\[0\].a",
+    ),
+    "radius 0": (
+        lambda b: b.set_json(
+            7, capsules=[{"owner": "player", "part": "head", "a": [0, 0, 0], "b": [0, 0, 0], "radius": 0}]
+        ),
+        "radius",
+    ),
+    "unknown owner": (
+        lambda b: b.set_json(
+            7, capsules=[{"owner": "cow", "part": "head", "a": [0, 0, 0], "b": [0, 0, 0], "radius": 1}]
+        ),
+        "owner",
+    ),
+    "singular pose": (
+        lambda b: b.set_json(
+            7, camera={"fx": 1, "fy": 1, "cx": 0, "cy": 0, "world_to_camera": [[0, 0, 0, 0]] * 3 + [[0, 0, 0, 1]]}
+        ),
+        "condition number inf",
+    ),
     "cut json": (lambda b: b.members.update({"000007.json": b.members["000007.json"][:100]}), "truncated"),
-    "not utf-8": (lambda b: b.members.update({"000007.json": b.members["000007.json"].replace(b"walk", b"w\xff\xfek")}), "UTF-8|utf-8"),
+    "not utf-8": (
+        lambda b: b.members.update({"000007.json": b.members["000007.json"].replace(b"walk", b"w\xff\xfek")}),
+        "UTF-8|utf-8",
+    ),
     "another frame": (lambda b: b.members.update({"000007.json": b.members["000008.json"]}), "expected 7"),
 }
 
