@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,10 +27,10 @@ from gc25d_core.vae.fast import LIVE_TENSORS, FastEncoder
 from gc25d_core.vae.identity import resolve_vae_path, vae_hash
 from gc25d_core.vae.pixels import pixel_table, to_video
 from gc25d_core.vae.selfcheck import SelfCheck, check_fast, versions
+from gc25d_core.vae.transfer import Clock, Precision, Running, Upload, upload
 
 log = logging.getLogger(__name__)
 
-Precision = Literal["exact", "fast"]
 Key = TypeVar("Key")
 
 CELL_PIXELS = 16
@@ -49,7 +49,7 @@ class EncodedClip:
     precision_used: Precision
     """`exact` where the request was `fast` but its check failed."""
     seconds: float
-    """Wall time from the start of the device's work on this clip to its latent on the CPU."""
+    """The device's time for this clip, its copy back included (wall time on a CPU)."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ def open_encoder(
     Args:
         device: `cpu`, `cuda` or `cuda:N`.
         precision: `exact`, or `fast` (CUDA only).
-        cache_dir: where the VAE's hash and the results of self-checks are kept; None keeps nothing.
+        cache_dir: where the VAE's hash, self-checks and compiled kernels are kept; None keeps the first two nowhere.
         threads: torch threads on the CPU (the number changes low bits, so it is pinned and recorded).
         chunk: frames at once in `fast` after the first chunk, a multiple of 4; None chooses by free memory.
 
@@ -115,6 +115,10 @@ class Encoder:
         self.vae, self.vae_hash, self.precision = vae, vae_hash, precision
         self.threads, self.cache_dir, self.chunk = threads, cache_dir, chunk
         self.counts = EncodeCounts()
+        if self.device.type == "cuda":
+            # Events and Triton launches go to the current device.
+            self.device = torch.device("cuda", torch.cuda.current_device() if self.device.index is None else self.device.index)
+            torch.cuda.set_device(self.device)
         self._table = pixel_table().to(self.device)
         self._fast: FastEncoder | None = None
         self._fast_checks: dict[tuple[int, ...], SelfCheck] = {}
@@ -127,27 +131,29 @@ class Encoder:
         Raises:
             ValueError: another T (never cut; T = 28 is explained), shape or dtype.
         """
-        return self._run(self._upload(frames))
+        return self._finish(self._start(self._upload(frames)))
 
     def encode_stream(self, clips: Iterable[tuple[Key, np.ndarray | torch.Tensor]]) -> Iterator[tuple[Key, EncodedClip]]:
-        """Encodes (key, frames) pairs in order, copying the next clip to the device while the current one encodes.
+        """Encodes (key, frames) pairs in order and keeps a CUDA device busy throughout.
 
-        At most two clips are held. Pulling from `clips` should be quick: decode ahead in threads of your own.
+        A clip is handed out once the next one is queued on the device, so that reading frames, copying them and what the
+        caller does with a latent all happen while the device computes. At most two clips are held. Decode ahead in threads
+        of your own: pulling from `clips` should be quick.
         """
-        waiting: tuple[Key, _Upload] | None = None
+        queued: tuple[Key, Running] | None = None
         for key, frames in clips:
-            upload = self._upload(frames)
-            if waiting is not None:
-                yield waiting[0], self._run(waiting[1])
-            waiting = key, upload
-        if waiting is not None:
-            yield waiting[0], self._run(waiting[1])
+            running = self._start(self._upload(frames))
+            if queued is not None:
+                yield queued[0], self._finish(queued[1])
+            queued = key, running
+        if queued is not None:
+            yield queued[0], self._finish(queued[1])
 
     def encode_float(self, frames: np.ndarray | torch.Tensor, precision: Precision) -> torch.Tensor:
         """The unrounded latent, float32 [48,cells,H/16,W/16] on the device: for checks and measurements."""
-        upload = self._upload(frames)
-        upload.wait()
-        return self._exact(upload.frames) if precision == "exact" else self._fast_encoder(upload.frames).encode(upload.frames)
+        sent = self._upload(frames)
+        sent.wait()
+        return self._exact(sent.frames) if precision == "exact" else self._fast_encoder(sent.frames).encode(sent.frames)
 
     def decode(self, latent: torch.Tensor) -> torch.Tensor:
         """DiffSynth's own decode: latent [48,cells,h,w] to float32 [3,T,H,W] in [-1,1] on the CPU."""
@@ -167,44 +173,49 @@ class Encoder:
             **versions(self.device),
         }
 
-    def _upload(self, frames: np.ndarray | torch.Tensor) -> _Upload:
+    def _upload(self, frames: np.ndarray | torch.Tensor) -> Upload:
         host = torch.from_numpy(np.ascontiguousarray(frames)) if isinstance(frames, np.ndarray) else frames.contiguous()
         if host.dtype != torch.uint8 or host.ndim != 4 or host.shape[3] != 3:
             raise ValueError(f"frames: {tuple(host.shape)} {host.dtype}, expected uint8 [T, H, W, 3]")
         cells_of(host.shape[0])
         if host.shape[1] % CELL_PIXELS or host.shape[2] % CELL_PIXELS:
             raise ValueError(f"frames: {tuple(host.shape)}, expected H and W to be multiples of {CELL_PIXELS}")
-        if self._copy_stream is None:
-            return _Upload(host, host, None)
-        pinned = host if host.is_pinned() else host.pin_memory()
-        with torch.cuda.stream(self._copy_stream):
-            sent = pinned.to(self.device, non_blocking=True)
-            done = torch.cuda.Event()
-            done.record()
-        return _Upload(sent, pinned, done)
+        return upload(host, self.device, self._copy_stream)
 
-    def _run(self, upload: _Upload) -> EncodedClip:
-        start = time.perf_counter()
-        upload.wait()
-        frames = upload.frames
-        used: Precision = self.precision
-        latent = None
+    def _start(self, sent: Upload) -> Running:
+        """Queues all work on one clip; on CUDA this returns before the device is done."""
+        sent.wait()
+        clock = Clock(self.device)
+        frames = sent.frames
+        used: Precision
+        finite: torch.Tensor | None
         if self.precision == "fast" and self._fast_holds(frames):
-            latent = self._fast_encoder(frames).encode(frames)
-            if not bool(torch.isfinite(latent).all()):
-                log.warning("fast encoding gave non-finite values; this clip is encoded exactly")
-                latent = None
-        if latent is None:
-            latent, used = self._exact(frames), "exact"
-        # Clone, never a view: a saved view carries its whole storage with it.
-        stored = latent.to(torch.bfloat16).to("cpu").contiguous().clone()
-        seconds = time.perf_counter() - start
+            latent, used = self._fast_encoder(frames).encode(frames), "fast"
+            finite = torch.isfinite(latent).all()
+        else:
+            latent, used, finite = self._exact(frames), "exact", None
+        stored = latent.to(torch.bfloat16)
+        if self.device.type == "cuda":
+            host = torch.empty(stored.shape, dtype=torch.bfloat16, pin_memory=True)
+            stored = host.copy_(stored, non_blocking=True)
+        clock.stop()
+        return Running(sent, stored, used, finite, clock)
+
+    def _finish(self, running: Running) -> EncodedClip:
+        """Waits for a started clip; one whose fast values are not finite is encoded exactly here."""
+        seconds, used, stored = running.clock.seconds(), running.used, running.stored
+        if running.finite is not None and not bool(running.finite):
+            log.warning("fast encoding gave non-finite values; this clip is encoded exactly")
+            start = time.perf_counter()
+            stored, used = self._exact(running.upload.frames).to(torch.bfloat16).to("cpu"), "exact"
+            seconds += time.perf_counter() - start
         self.counts.clips += 1
         self.counts.exact += used == "exact"
         self.counts.fast += used == "fast"
         self.counts.fallbacks += used != self.precision
         self.counts.seconds += seconds
-        return EncodedClip(latent=stored, precision_used=used, seconds=seconds)
+        # Clone, never a view or a pinned buffer: a saved view carries its whole storage with it.
+        return EncodedClip(latent=stored.contiguous().clone(), precision_used=used, seconds=seconds)
 
     def _exact(self, frames: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode(), self._flags():
@@ -225,7 +236,7 @@ class Encoder:
     def _fast_encoder(self, frames: torch.Tensor) -> FastEncoder:
         if self._fast is None:
             chunk = self.chunk or _chunk_that_fits(frames, self.vae.model.dim, self.device)
-            self._fast = FastEncoder(self.vae, self.device, chunk=chunk)
+            self._fast = FastEncoder(self.vae, self.device, chunk=chunk, cache_dir=self.cache_dir)
         return self._fast
 
     @contextlib.contextmanager
@@ -239,22 +250,6 @@ class Encoder:
             yield
         finally:
             cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32 = before
-
-
-@dataclass(frozen=True)
-class _Upload:
-    """Frames on (or on their way to) the device; `host` keeps the pinned source alive until the copy is done."""
-
-    frames: torch.Tensor
-    host: torch.Tensor
-    done: torch.cuda.Event | None
-
-    def wait(self) -> None:
-        """Makes the current stream wait for the copy."""
-        if self.done is not None:
-            stream = torch.cuda.current_stream(self.frames.device)
-            stream.wait_event(self.done)
-            self.frames.record_stream(stream)
 
 
 def _chunk_that_fits(frames: torch.Tensor, dim: int, device: torch.device) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,10 +38,17 @@ class FastEncoder:
         device: where to compute. On CUDA the Triton kernels do the steps between convolutions, elsewhere plain torch.
         dtype: torch.float16 for speed; float32 and float64 serve to check the chunk arithmetic.
         chunk: largest number of frames at once after the first (a multiple of 4), or None for all of them.
+        cache_dir: where compiled kernels are kept for the next process; None leaves them where Triton puts them.
     """
 
     def __init__(
-        self, vae: Any, device: str | torch.device, dtype: torch.dtype = torch.float16, *, chunk: int | None = None
+        self,
+        vae: Any,
+        device: str | torch.device,
+        dtype: torch.dtype = torch.float16,
+        *,
+        chunk: int | None = None,
+        cache_dir: Path | None = None,
     ) -> None:
         if chunk is not None and (chunk < 4 or chunk % 4):
             raise ValueError(f"chunk of {chunk} frames: expected a multiple of 4")
@@ -48,6 +56,9 @@ class FastEncoder:
         self._wide = torch.float64 if dtype == torch.float64 else torch.float32
         if self.device.type == "cuda":
             from gc25d_core.vae import kernels as steps
+
+            if cache_dir is not None:
+                steps.keep_compiled_in(cache_dir / "triton")
         else:
             from gc25d_core.vae import steps  # type: ignore[no-redef]
         self._steps = steps

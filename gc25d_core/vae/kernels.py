@@ -6,59 +6,93 @@ All tensors are [T, H, W, C] contiguous (that is NCDHW with batch 1 in channels-
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
-TILE_ELEMENTS = 4096
+TILE_ROWS = {16: 256, 32: 128, 64: 64, 128: 32, 256: 16, 512: 8}
+"""Rows of a program, by the larger part of its channels."""
+
+NUM_WARPS = 4
+
+
+@triton.jit
+def _load_part(y_ptr, bias_ptr, res_ptr, at, col, mask, HAS_BIAS: tl.constexpr, HAS_RES: tl.constexpr):
+    x = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        x += tl.load(bias_ptr + col)
+    if HAS_RES:
+        x += tl.load(res_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    return x
+
+
+@triton.jit
+def _store_part(x, inv, gamma_ptr, out_ptr, at, col, mask):
+    n = x * inv * tl.load(gamma_ptr + col)
+    tl.store(out_ptr + at, n / (1.0 + tl.exp(-n)), mask=mask)
 
 
 @triton.jit
 def _add_norm_silu(
     y_ptr, bias_ptr, res_ptr, gamma_ptr, sum_ptr, out_ptr, rows, scale,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_R: tl.constexpr,
+    C: tl.constexpr, C0: tl.constexpr, C1: tl.constexpr, BLOCK_R: tl.constexpr,
     HAS_BIAS: tl.constexpr, HAS_RES: tl.constexpr, SUM: tl.constexpr, NORM: tl.constexpr,
 ):  # fmt: skip
+    # C = C0 + C1, both powers of 2 (C1 may be 0): 160 = 128 + 32 wastes no lane, where one tile of 256 wastes 96.
     row = tl.program_id(0).to(tl.int64) * BLOCK_R + tl.arange(0, BLOCK_R)[:, None]
-    col = tl.arange(0, BLOCK_C)[None, :]
-    at = row * C + col
-    mask = (row < rows) & (col < C)
-    x = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        x += tl.load(bias_ptr + col, mask=col < C, other=0.0)
-    if HAS_RES:
-        x += tl.load(res_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    mask = row < rows
+    col0 = tl.arange(0, C0)[None, :]
+    at0 = row * C + col0
+    x0 = _load_part(y_ptr, bias_ptr, res_ptr, at0, col0, mask, HAS_BIAS, HAS_RES)
+    square = tl.sum(x0 * x0, axis=1)
+    if C1 > 0:
+        col1 = C0 + tl.arange(0, C1)[None, :]
+        at1 = row * C + col1
+        x1 = _load_part(y_ptr, bias_ptr, res_ptr, at1, col1, mask, HAS_BIAS, HAS_RES)
+        square += tl.sum(x1 * x1, axis=1)
     if SUM:
-        tl.store(sum_ptr + at, x, mask=mask)
+        tl.store(sum_ptr + at0, x0, mask=mask)
+        if C1 > 0:
+            tl.store(sum_ptr + at1, x1, mask=mask)
     if NORM:
-        length = tl.sqrt(tl.sum(x * x, axis=1))[:, None]
-        n = x / tl.maximum(length, 1e-12) * scale * tl.load(gamma_ptr + col, mask=col < C, other=0.0)
-        tl.store(out_ptr + at, n / (1.0 + tl.exp(-n)), mask=mask)
+        inv = (scale / tl.maximum(tl.sqrt(square), 1e-12))[:, None]
+        _store_part(x0, inv, gamma_ptr, out_ptr, at0, col0, mask)
+        if C1 > 0:
+            _store_part(x1, inv, gamma_ptr, out_ptr, at1, col1, mask)
+
+
+@triton.jit
+def _avg_down_part(
+    x_ptr, out_ptr, row, mask, base, t_in0, H_in, W_in,
+    C: tl.constexpr, FROM: tl.constexpr, PART: tl.constexpr, GROUP: tl.constexpr, PER_CHANNEL: tl.constexpr, FS: tl.constexpr,
+):  # fmt: skip
+    col = FROM + tl.arange(0, PART)[None, :]
+    for j in tl.static_range(PER_CHANNEL):
+        total = tl.zeros((row.shape[0], PART), dtype=tl.float32)
+        for g in tl.static_range(GROUP):
+            sub: tl.constexpr = j * GROUP + g
+            step = (sub // (FS * FS) * H_in + sub // FS % FS) * W_in + sub % FS
+            seen = mask & (t_in0 + sub // (FS * FS) >= 0)
+            total += tl.load(x_ptr + (base + step) * C + col, mask=seen, other=0.0).to(tl.float32)
+        tl.store(out_ptr + row * (C * PER_CHANNEL) + col * PER_CHANNEL + j, total / GROUP, mask=mask)
 
 
 @triton.jit
 def _avg_down(
     x_ptr, out_ptr, rows, t_pad, H_out, W_out, H_in, W_in,
-    C_IN: tl.constexpr, C_OUT: tl.constexpr, GROUP: tl.constexpr, FT: tl.constexpr, FS: tl.constexpr,
-    BLOCK_C: tl.constexpr, BLOCK_R: tl.constexpr,
+    C: tl.constexpr, C0: tl.constexpr, C1: tl.constexpr, GROUP: tl.constexpr, PER_CHANNEL: tl.constexpr,
+    FT: tl.constexpr, FS: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * BLOCK_R + tl.arange(0, BLOCK_R)[:, None]
-    col = tl.arange(0, BLOCK_C)[None, :]
-    mask = (row < rows) & (col < C_OUT)
-    t_out = row // (H_out * W_out)
-    h_out = row // W_out % H_out
-    w_out = row % W_out
-    total = tl.zeros((BLOCK_R, BLOCK_C), dtype=tl.float32)
-    for g in tl.static_range(GROUP):
-        k = col * GROUP + g
-        t_in = t_out * FT + k // (FS * FS) % FT - t_pad
-        h_in = h_out * FS + k // FS % FS
-        w_in = w_out * FS + k % FS
-        at = ((t_in * H_in + h_in) * W_in + w_in) * C_IN + k // (FT * FS * FS)
-        total += tl.load(x_ptr + at, mask=mask & (t_in >= 0), other=0.0).to(tl.float32)
-    tl.store(out_ptr + row * C_OUT + col, total / GROUP, mask=mask)
+    mask = row < rows
+    t_in0 = row // (H_out * W_out) * FT - t_pad
+    base = (t_in0 * H_in + row // W_out % H_out * FS) * W_in + row % W_out * FS
+    _avg_down_part(x_ptr, out_ptr, row, mask, base, t_in0, H_in, W_in, C, 0, C0, GROUP, PER_CHANNEL, FS)
+    if C1 > 0:
+        _avg_down_part(x_ptr, out_ptr, row, mask, base, t_in0, H_in, W_in, C, C0, C1, GROUP, PER_CHANNEL, FS)
 
 
 @triton.jit
@@ -76,9 +110,19 @@ def _patches(
     tl.store(out_ptr + row * 16 + col, value, mask=row < rows)
 
 
-def _blocks(channels: int) -> tuple[int, int]:
-    block_c = triton.next_power_of_2(channels)
-    return block_c, max(1, TILE_ELEMENTS // block_c)
+def keep_compiled_in(folder: Path) -> None:
+    """Where compiled kernels are kept, so that the next process need not compile (Triton's default is the home folder)."""
+    if hasattr(triton, "knobs"):
+        triton.knobs.cache.dir = str(folder)
+
+
+def _parts(channels: int) -> tuple[int, int, int]:
+    """C0 + C1 = channels with both powers of 2 (or C1 = 0), and the rows of a program."""
+    large = 1 << (channels.bit_length() - 1)
+    rest = channels - large
+    if rest & (rest - 1):
+        raise ValueError(f"{channels} channels are no sum of two powers of 2, which the kernels need")
+    return large, rest, TILE_ROWS.get(large, max(1, 4096 // large))
 
 
 def add_norm_silu(
@@ -92,24 +136,27 @@ def add_norm_silu(
     """x = y + bias + residual; into `total` goes x, into `out` silu(rms_norm(x) * gamma). Either may be None."""
     channels = y.shape[-1]
     rows = y.numel() // channels
-    block_c, block_r = _blocks(channels)
+    c0, c1, block_r = _parts(channels)
     _add_norm_silu[(triton.cdiv(rows, block_r),)](
         y, _or(bias, y), _or(residual, y), _or(gamma, y), _or(total, y), _or(out, y), rows, channels**0.5,
-        C=channels, BLOCK_C=block_c, BLOCK_R=block_r,
+        C=channels, C0=c0, C1=c1, BLOCK_R=block_r,
         HAS_BIAS=bias is not None, HAS_RES=residual is not None, SUM=total is not None, NORM=out is not None,
-        num_warps=8,
+        num_warps=NUM_WARPS,
     )  # fmt: skip
 
 
 def avg_down(x: torch.Tensor, out: torch.Tensor, *, factor_t: int, factor_s: int, group: int) -> None:
     """DiffSynth's `AvgDown3D`, [T,H,W,C] to [ceil(T/ft), H/fs, W/fs, C*ft*fs*fs/group], zero frames padded in front."""
-    t_out, h_out, w_out, c_out = out.shape
+    t_out, h_out, w_out, _ = out.shape
     rows = t_out * h_out * w_out
-    block_c, block_r = _blocks(c_out)
+    c0, c1, block_r = _parts(x.shape[3])
+    per_channel, odd = divmod(factor_t * factor_s * factor_s, group)
+    if odd:
+        raise ValueError(f"groups of {group} cross the channels of a {factor_t}x{factor_s}x{factor_s} down-sampling")
     _avg_down[(triton.cdiv(rows, block_r),)](
         x, out, rows, t_out * factor_t - x.shape[0], h_out, w_out, x.shape[1], x.shape[2],
-        C_IN=x.shape[3], C_OUT=c_out, GROUP=group, FT=factor_t, FS=factor_s, BLOCK_C=block_c, BLOCK_R=block_r,
-        num_warps=8,
+        C=x.shape[3], C0=c0, C1=c1, GROUP=group, PER_CHANNEL=per_channel, FT=factor_t, FS=factor_s, BLOCK_R=block_r,
+        num_warps=NUM_WARPS,
     )  # fmt: skip
 
 
