@@ -26,7 +26,7 @@ def contact_sheet(settings: Settings, run: str) -> dg.MarkdownMetadataValue | No
     """First frame, and parts over it, of up to three clips spread over the run. None where no clip is finished."""
     import numpy as np
 
-    from gc25d_core.plan import plan_source
+    from gc25d_core.plan import read_plan
     from gc25d_core.source import open_run
 
     try:
@@ -34,7 +34,7 @@ def contact_sheet(settings: Settings, run: str) -> dg.MarkdownMetadataValue | No
     except SourceError:
         return None
     try:
-        clips = plan_source(source, settings.size).clips
+        clips = read_plan(settings, run).clips
         chosen = [clips[i] for i in sorted({0, len(clips) // 2, len(clips) - 1})] if clips else []
         rows = [row for row in (_row(settings, source, clip) for clip in chosen[:CLIPS]) if row is not None]
     finally:

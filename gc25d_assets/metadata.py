@@ -47,7 +47,7 @@ def plan_metadata(plan: RunPlan) -> Metadata:
     changes = sum(c.ext_look_change for c in with_ext)
     failed = f", {len(plan.failed)} cannot be made" if plan.failed else ""
     return {
-        "result": f"{len(plan.clips)} clips, {len(with_ext)} with extension, {changes} of them change look{failed}",
+        "result": f"{len(plan.clips)} clip{'s' * (len(plan.clips) != 1)}, {len(with_ext)} with extension, {changes} of them change look{failed}",
         "planned": plan.planned,
         "clips": len(plan.clips),
         "with_extension": len(with_ext),

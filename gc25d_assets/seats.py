@@ -34,6 +34,8 @@ DEFAULT_SEATS = 3
 GIB_PER_SEAT_AT_832X480 = 30.0
 """Memory one encoding step may need at 832x480, with room to spare; it grows with the number of pixels."""
 POLL_SECONDS = 0.1
+NOT_OURS = -1
+"""Number of the seat where another executor gives out the devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Seat:
     waited_seconds: float
 
     def __str__(self) -> str:
+        if self.number == NOT_OURS:
+            return "the executor's device"
         if self.device is None:
             return f"CPU, seat {self.number}"
         return f"GPU {self.device.index} ({self.device.name}, {self.device.uuid}), seat {self.number}"
@@ -78,7 +82,7 @@ def take_seat(settings: Settings, *, executor: str = "local") -> Iterator[Seat]:
             taken, so that its device can no longer be chosen.
     """
     if executor != "local":
-        yield Seat(None, 0, 0.0)
+        yield Seat(None, NOT_OURS, 0.0)
         return
     if settings.device != "cuda":
         name = "cpu-" + hashlib.sha256(os.fsencode(Path(settings.out).absolute())).hexdigest()[:16]

@@ -129,7 +129,7 @@ def test_the_instance_file_at_the_top_is_the_packaged_one_and_dagster_accepts_it
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         config = instance.get_concurrency_config()
         assert config.run_queue_config is not None
-        assert config.run_queue_config.max_concurrent_runs == 9, "a little above the seats"
+        assert config.run_queue_config.max_concurrent_runs == 14, "well above the seats"
         assert config.pool_config.op_granularity_run_buffer == 4
         assert instance.run_monitoring_enabled
         assert instance.run_monitoring_settings["free_slots_after_run_end_seconds"] == 10

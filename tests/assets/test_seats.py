@@ -100,7 +100,7 @@ def test_no_visible_gpu_is_said_plainly(tmp_path: Path, gpus: list[str], monkeyp
 def test_under_ray_and_kubernetes_seats_stand_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     with take_seat(settings(tmp_path, device="cuda"), executor="ray") as seat:
-        assert seat.device is None
+        assert seat.device is None and str(seat) == "the executor's device"
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
     assert not (tmp_path / "seats").exists()
 
