@@ -73,9 +73,10 @@ def _avg_down_part(
     for j in tl.static_range(PER_CHANNEL):
         total = tl.zeros((row.shape[0], PART), dtype=tl.float32)
         for g in tl.static_range(GROUP):
-            sub: tl.constexpr = j * GROUP + g
-            step = (sub // (FS * FS) * H_in + sub // FS % FS) * W_in + sub % FS
-            seen = mask & (t_in0 + sub // (FS * FS) >= 0)
+            # Which of the FT x FS x FS inputs of this output, as (t, h, w) steps from the first.
+            t_step = (j * GROUP + g) // (FS * FS)
+            step = (t_step * H_in + (j * GROUP + g) // FS % FS) * W_in + (j * GROUP + g) % FS
+            seen = mask & (t_in0 + t_step >= 0)
             total += tl.load(x_ptr + (base + step) * C + col, mask=seen, other=0.0).to(tl.float32)
         tl.store(out_ptr + row * (C * PER_CHANNEL) + col * PER_CHANNEL + j, total / GROUP, mask=mask)
 
