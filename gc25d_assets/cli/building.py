@@ -47,7 +47,7 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
             click.echo(f"UI        {session.url}")
             failures += _build_runs(session, project, todo, force=force, board=board)
             failures += _build_reports(session, settings, board, built=bool(todo))
-    failures += _open_faults(settings, runs)
+    failures += _open_faults(settings, runs, everything=named is None)
     _summarize(settings, failures)
     return failures
 
@@ -153,12 +153,15 @@ def _failed(session: Session, states: Sequence[RunState]) -> list[str]:
     return lines
 
 
-def _open_faults(settings: Settings, runs: Sequence[str]) -> list[str]:
+def _open_faults(settings: Settings, runs: Sequence[str], *, everything: bool) -> list[str]:
+    """Faults of the source that nobody has accepted, of these runs; with `everything`, of folders that are no runs too."""
     from gc25d_core.faults import fault_key, read_accepted, read_faults
     from gc25d_core.source import bad_run_folders
 
     accepted = read_accepted(settings)
-    found: list[Fault] = [*bad_run_folders(settings.src), *(f for run in runs for f in read_faults(settings, run))]
+    found: list[Fault] = [f for run in runs for f in read_faults(settings, run)]
+    if everything:
+        found = [*bad_run_folders(settings.src), *found]
     return [str(fault) for fault in dict.fromkeys(found) if fault_key(fault) not in accepted]
 
 

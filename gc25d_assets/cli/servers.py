@@ -26,8 +26,9 @@ import psutil
 from gc25d_assets.cli.graphql import LOCATION
 from gc25d_assets.cli.home import FOLDER_PREFIX
 from gc25d_assets.process import DIE_WITH_PARENT_ENV
+from gc25d_core.errors import SettingsError
 
-CODE_MODULE = os.environ.get("GC25D_CODE_MODULE", "gc25d_assets.definitions")
+CODE_MODULE = "gc25d_assets.definitions"
 _STOP_S = 4.0
 _START_S = 120.0
 
@@ -54,8 +55,8 @@ class Servers:
     @property
     def url(self) -> str:
         """Where the UI and GraphQL answer on this machine."""
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "localhost") else self.host
-        return f"http://{host}:{self.port}"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def start_code(self) -> None:
         """Starts the code server, which loads while the caller prepares the instance."""
@@ -135,11 +136,19 @@ def running_servers(home: Path, *, host: str, port: int, env: Mapping[str, str])
         servers.stop()
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
+    """`wanted`, or for 0 any TCP port nobody listens on now.
+
+    Raises:
+        SettingsError: somebody listens there, or this machine does not have the address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, wanted), family=family) as probe:
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno is not None else str(error)
+        raise SettingsError([f"cannot listen on {host}, port {wanted}: {why}; choose another --port"]) from error
 
 
 def _tree(pid: int) -> list[psutil.Process]:

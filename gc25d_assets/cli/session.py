@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gc25d_assets.cli.graphql import UNFINISHED, Client, GraphQLError
-from gc25d_assets.cli.home import Holder, HomeBusy, hold_home, wait_for_holder
+from gc25d_assets.cli.home import Holder, HomeBusy, hold_home, is_held, wait_for_holder
 from gc25d_assets.cli.instance import bury_lost_runs, open_instance, register_runs, set_pool_limit, vanished_runs
 from gc25d_assets.cli.options import Project
 from gc25d_assets.cli.servers import free_port, running_servers
@@ -38,7 +38,11 @@ class Session:
 def own_session(project: Project, command: str, *, host: str, port: int) -> Iterator[Session]:
     """Holds the home and runs the servers within the block; whatever still runs at its end is cancelled.
 
+    Args:
+        port: of the webserver; 0 for any free one.
+
     Raises:
+        SettingsError: `port` is taken.
         HomeBusy: another process runs servers on this home.
         ServerDied: a server did not come up.
     """
@@ -46,7 +50,7 @@ def own_session(project: Project, command: str, *, host: str, port: int) -> Iter
 
     with (
         hold_home(project.home) as lock,
-        running_servers(project.home, host=host, port=port, env=project.env) as servers,
+        running_servers(project.home, host=host, port=free_port(host, port), env=project.env) as servers,
     ):
         lock.announce(Holder(os.getpid(), command, None, project.settings.to_json(), str(servers.folder)))
         instance = open_instance(project.home)
@@ -76,7 +80,7 @@ def any_session(project: Project, command: str) -> Iterator[Session]:
     """The servers of a running `gc25d up` on this home, else our own on a free loopback port."""
     holder = wait_for_holder(project.home)
     if holder is None:
-        with own_session(project, command, host="127.0.0.1", port=free_port()) as session:
+        with own_session(project, command, host="127.0.0.1", port=0) as session:
             yield session
         return
     if holder.command != "up":
@@ -84,7 +88,12 @@ def any_session(project: Project, command: str) -> Iterator[Session]:
     _refuse_other_settings(project.settings, holder)
     assert holder.url is not None
     register_runs(open_instance(project.home), _runs_of(project.settings))
-    yield Session(Client(holder.url), holder.url, False, lambda: None)
+
+    def check() -> None:
+        if not is_held(project.home):
+            raise GraphQLError("the `gc25d up` that did the work is gone; run this again to resume")
+
+    yield Session(Client(holder.url), holder.url, False, check)
 
 
 def cancel_runs(client: Client, ids: Sequence[str]) -> None:

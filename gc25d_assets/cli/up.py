@@ -23,7 +23,6 @@ def up_command(ctx: click.Context, port: int, host: str) -> None:
     progress are cancelled and every process it started is gone; what is published stays, and a backfill of the same
     partitions goes on where it stopped.
     """
-    from gc25d_assets.cli.servers import free_port
     from gc25d_assets.cli.session import own_session
     from gc25d_assets.cli.stopping import Stopped
 
@@ -35,7 +34,7 @@ def up_command(ctx: click.Context, port: int, host: str) -> None:
             err=True,
         )
     try:
-        with own_session(project, "up", host=host, port=port or free_port(host)) as session:
+        with own_session(project, "up", host=host, port=port) as session:
             click.echo(f"\nUI        {session.url}")
             click.echo(
                 "to do     Assets > select all of group 'runs' > Materialize all partitions; the index and the reports "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,11 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gc25d_assets.cli import main as entry
 from gc25d_assets.cli.servers import ServerDied, Servers, running_servers
 
 SUPERVISOR = """
 import sys, time
 from pathlib import Path
+from gc25d_assets.cli import main as entry
 from gc25d_assets.cli.servers import running_servers
 with running_servers(Path(sys.argv[1]), host="127.0.0.1", port=1, env={}) as servers:
     servers._start("clock", ["tests_stand_in"])
@@ -92,3 +95,16 @@ def test_a_child_whose_parent_is_gone_does_not_start() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode != 0
     assert "started" not in done.stdout
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        args = ["up", "--src", str(source), "--out", str(tmp_path / "ds"), "--size", "64x32", "--port", str(port)]
+        monkeypatch.setattr("sys.argv", ["gc25d", *args])
+        with pytest.raises(SystemExit) as caught:
+            entry.main()
+    assert caught.value.code == 2
+    assert f"port {port}: Address already in use; choose another --port" in capsys.readouterr().err
