@@ -28,6 +28,6 @@ def build_command(ctx: click.Context, runs: str | None, force: bool, reconfigure
     try:
         failures = build(project, named, force=force, reconfigure=reconfigure)
     except Stopped:
-        click.echo(f"stopped; every finished clip stays. To resume: gc25d build {project.flags}")
+        click.echo(f"stopped; every finished clip stays. To resume: gc25d build{project.flags}")
         raise
     ctx.exit(1 if failures else 0)

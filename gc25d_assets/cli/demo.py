@@ -95,4 +95,4 @@ def _show(settings: Settings, flags: str, seconds: float) -> None:
         (paths.dmd_pool, "the pool"),
     ):
         click.echo(f"  {path}  ({what})")
-    click.echo(f"The same in the UI, with every asset check:\n  gc25d up {flags} --size {_TARGET}")
+    click.echo(f"The same in the UI, with every asset check:\n  gc25d up{flags}")

@@ -14,6 +14,7 @@ _COMMANDS = {
     "up": "UI and daemon for one source and data set.",
     "verify": "Verify the data set; write READY if nothing fails.",
     "pool": "Make the filtered pool; choose its policy.",
+    "accept": "Accept a fault of the source: its clip stays out.",
 }
 _MODULES = {name: f"gc25d_assets.cli.{name}" for name in _COMMANDS}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +53,8 @@ class Project:
     settings: Settings
     env: Mapping[str, str]
     home: Path
-
-    @property
-    def flags(self) -> str:
-        """The options that lead another command to this data set."""
-        return f"--src {self.settings.src} --out {self.settings.out}"
+    flags: str
+    """The options as they were given, for hints that name another command."""
 
 
 def resolve_settings(given: Mapping[str, str]) -> Settings:
@@ -89,11 +87,17 @@ def open_project(given: Mapping[str, str]) -> Project:
 
     settings = show_settings(given)
     fields = {**settings.to_json(), "size": settings.size}
-    project = Project(settings, env_of(fields), prepare_home(settings))
+    project = Project(settings, env_of(fields), prepare_home(settings), flags_of(given))
     os.environ.update(project.env)
     os.environ["DAGSTER_HOME"] = str(project.home)
     click.echo(f"home      {project.home}")
     return project
+
+
+def flags_of(given: Mapping[str, str]) -> str:
+    """` --src DIR --out DIR`: what was given as options; what came from the environment is there for the next command too."""
+    flags = {variable: flag for flag, (variable, _, _) in _OPTIONS.items()}
+    return "".join(f" {flags[name]} {shlex.quote(value)}" for name, value in given.items())
 
 
 def show_settings(given: Mapping[str, str]) -> Settings:

@@ -37,14 +37,14 @@ def up_command(ctx: click.Context, port: int, host: str) -> None:
         with own_session(project, "up", host=host, port=port) as session:
             click.echo(f"\nUI        {session.url}")
             click.echo(
-                "to do     Assets > select all of group 'runs' > Materialize all partitions; the index and the reports "
+                "to do     Assets > select the group `run` > Materialize all > all partitions; index and reports "
                 "follow by themselves.\n"
-                f"          Or, in another terminal: gc25d build {project.flags}\n"
+                f"          Or, in another terminal: gc25d build{project.flags}\n"
                 "stop      Ctrl-C or SIGTERM"
             )
             while True:
                 session.check()
                 time.sleep(0.5)
     except Stopped:
-        click.echo(f"stopped; what is finished stays. To go on: gc25d up {project.flags}")
+        click.echo(f"stopped; what is finished stays. To go on: gc25d up{project.flags}")
         raise

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gc25d_assets.cli import main as entry
-from gc25d_assets.cli.options import open_project, resolve_settings
+from gc25d_assets.cli.options import flags_of, open_project, resolve_settings
 from gc25d_assets.settings_env import settings_from
 from gc25d_core.errors import SettingsError
 
@@ -62,3 +62,7 @@ def test_the_settings_are_printed(source: Path, tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     for word in (str(source), str(tmp_path / "ds"), "vae demo", "precision exact", "size 64x32", ".dagster"):
         assert word in printed
+
+
+def test_hints_repeat_the_options_quoted() -> None:
+    assert flags_of({"GC25D_SRC": "/a b", "GC25D_SIZE": "64x32"}) == " --src '/a b' --size 64x32"
