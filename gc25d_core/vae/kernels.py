@@ -13,10 +13,8 @@ import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
-TILE_ROWS = {16: 256, 32: 128, 64: 64, 128: 32, 256: 16, 512: 8}
-"""Rows of a program, by the larger part of its channels."""
-
-NUM_WARPS = 4
+TILES = {16: (256, 4), 32: (128, 4), 64: (64, 4), 128: (16, 8), 256: (8, 4), 512: (8, 8)}
+"""(rows, warps) of a program, by the larger part of its channels; 128 and more as measured on an H200."""
 
 
 @triton.jit
@@ -117,13 +115,13 @@ def keep_compiled_in(folder: Path) -> None:
         triton.knobs.cache.dir = str(folder)
 
 
-def _parts(channels: int) -> tuple[int, int, int]:
-    """C0 + C1 = channels with both powers of 2 (or C1 = 0), and the rows of a program."""
+def _parts(channels: int) -> tuple[int, int, int, int]:
+    """C0 + C1 = channels with both powers of 2 (or C1 = 0), then rows and warps of a program."""
     large = 1 << (channels.bit_length() - 1)
     rest = channels - large
     if rest & (rest - 1):
         raise ValueError(f"{channels} channels are no sum of two powers of 2, which the kernels need")
-    return large, rest, TILE_ROWS.get(large, max(1, 4096 // large))
+    return large, rest, *TILES.get(large, (max(1, 4096 // large), 4))
 
 
 def add_norm_silu(
@@ -137,12 +135,12 @@ def add_norm_silu(
     """x = y + bias + residual; into `total` goes x, into `out` silu(rms_norm(x) * gamma). Either may be None."""
     channels = y.shape[-1]
     rows = y.numel() // channels
-    c0, c1, block_r = _parts(channels)
+    c0, c1, block_r, warps = _parts(channels)
     _add_norm_silu[(triton.cdiv(rows, block_r),)](
         y, _or(bias, y), _or(residual, y), _or(gamma, y), _or(total, y), _or(out, y), rows, channels**0.5,
         C=channels, C0=c0, C1=c1, BLOCK_R=block_r,
         HAS_BIAS=bias is not None, HAS_RES=residual is not None, SUM=total is not None, NORM=out is not None,
-        num_warps=NUM_WARPS,
+        num_warps=warps,
     )  # fmt: skip
 
 
@@ -150,14 +148,14 @@ def avg_down(x: torch.Tensor, out: torch.Tensor, *, factor_t: int, factor_s: int
     """DiffSynth's `AvgDown3D`, [T,H,W,C] to [ceil(T/ft), H/fs, W/fs, C*ft*fs*fs/group], zero frames padded in front."""
     t_out, h_out, w_out, _ = out.shape
     rows = t_out * h_out * w_out
-    c0, c1, block_r = _parts(x.shape[3])
+    c0, c1, block_r, warps = _parts(x.shape[3])
     per_channel, odd = divmod(factor_t * factor_s * factor_s, group)
     if odd:
         raise ValueError(f"groups of {group} cross the channels of a {factor_t}x{factor_s}x{factor_s} down-sampling")
     _avg_down[(triton.cdiv(rows, block_r),)](
         x, out, rows, t_out * factor_t - x.shape[0], h_out, w_out, x.shape[1], x.shape[2],
         C=x.shape[3], C0=c0, C1=c1, GROUP=group, PER_CHANNEL=per_channel, FT=factor_t, FS=factor_s, BLOCK_R=block_r,
-        num_warps=NUM_WARPS,
+        num_warps=warps,
     )  # fmt: skip
 
 
