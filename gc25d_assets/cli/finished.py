@@ -7,9 +7,6 @@ is asked beside it (`instance.materialized_runs`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from gc25d_core.errors import OutputError, SourceError
@@ -22,12 +19,11 @@ _POOL_FROM = 16  # runs; below, starting processes costs more than it gains
 
 def finished_runs(settings: Settings, runs: Sequence[str]) -> list[str]:
     """Those of `runs` that are finished on disk, in the given order."""
-    ask = partial(is_finished_run, settings)
-    if len(runs) < _POOL_FROM or settings.workers < 2:
-        return [run for run in runs if ask(run)]
-    with ProcessPoolExecutor(min(settings.workers, 16), mp_context=get_context("spawn")) as pool:
-        answers = pool.map(ask, runs, chunksize=4)
-        return [run for run, yes in zip(runs, answers, strict=True) if yes]
+    from gc25d_core.verify.jobs import run_jobs
+
+    workers = settings.workers if len(runs) >= _POOL_FROM else 1
+    answers = dict(run_jobs([(is_finished_run, (settings, run)) for run in runs], workers))
+    return [run for i, run in enumerate(runs) if answers[i]]
 
 
 def is_finished_run(settings: Settings, run: str) -> bool:

@@ -13,6 +13,7 @@ _COMMANDS = {
     "build": "Materialize the graph for all or some runs; run again to resume.",
     "up": "UI and daemon for one source and data set.",
     "verify": "Verify the data set; write READY if nothing fails.",
+    "audit": "The disk against fingerprints and Dagster's records; what to rematerialize.",
     "pool": "Make the filtered pool; choose its policy.",
     "accept": "Accept a fault of the source: its clip stays out.",
 }

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gc25d_assets.cli.main import gc25d
 
-COMMANDS = ("demo", "synth", "build", "up", "verify", "pool", "accept")
+COMMANDS = ("demo", "synth", "build", "up", "verify", "audit", "pool", "accept")
 LOADED = """
 import json, sys
 from click.testing import CliRunner
@@ -36,7 +36,7 @@ def test_help_names_every_command_with_what_it_does() -> None:
     assert "Exit codes" in text
 
 
-@pytest.mark.parametrize("name", ["build", "up", "verify", "pool", "accept"])
+@pytest.mark.parametrize("name", ["build", "up", "verify", "audit", "pool", "accept"])
 def test_every_setting_is_an_option_and_names_its_variable(name: str) -> None:
     text = CliRunner().invoke(gc25d, [name, "--help"], terminal_width=110).output
     for flag in ("src", "out", "vae", "device", "precision", "size", "workers"):
