@@ -64,7 +64,7 @@ class Paths:
 
     @property
     def runs_json(self) -> Path:
-        return self.out / "runs.json"
+        return self.index / "runs.json"
 
     @property
     def prep_args(self) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import gc25d_assets  # noqa: F401  before torch is loaded: OpenMP threads that wait passively
 from gc25d_core.index import build_index
 from gc25d_core.prepare import prepare_conditions, prepare_latents
 from gc25d_core.rows import index_run

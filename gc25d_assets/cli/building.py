@@ -42,6 +42,7 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
     if len(todo) < len(runs):
         click.echo(f"skipped {len(runs) - len(todo)} runs, finished")
     failures: list[str] = []
+    begun = time.time()
     if todo or _reports_are_stale(settings):
         with any_session(project, "build") as session, open_board() as board:
             click.echo(f"UI        {session.url}")

@@ -7,6 +7,7 @@ would. This makes "is this clip finished?" and structural verification cost mill
 
 from __future__ import annotations
 
+import io
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -34,7 +35,7 @@ class _StorageType:
 class _Reader(pickle.Unpickler):
     def __init__(self, archive: zipfile.ZipFile, prefix: str) -> None:
         self._archive, self._prefix = archive, prefix
-        super().__init__(archive.open(f"{prefix}/data.pkl"))
+        super().__init__(io.BytesIO(archive.read(f"{prefix}/data.pkl")))  # read whole: its CRC-32 is checked
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
