@@ -49,6 +49,10 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
             failures += _build_runs(session, project, todo, force=force, board=board)
             failures += _build_reports(session, settings, board, built=bool(todo))
     failures += _open_faults(settings, runs, everything=named is None)
+    if todo and settings.paths.clips_jsonl.is_file():
+        from gc25d_core.prep_stats import write_prep_stats
+
+        click.echo(f"speed     {write_prep_stats(settings, begun)}")
     _summarize(settings, failures)
     return failures
 
