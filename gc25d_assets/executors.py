@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from gc25d_assets.settings_env import EXECUTOR, VARIABLES
+from gc25d_assets.waiting import wait_patiently
 from gc25d_core.errors import SettingsError
 
 EXECUTORS = ("local", "ray", "k8s")
@@ -45,6 +46,7 @@ def choose_executor(environ: Mapping[str, str] | None = None) -> dg.ExecutorDefi
         from dagster_k8s import k8s_job_executor
 
         return k8s_job_executor.configured(k8s_config(environ))
+    wait_patiently()
     return dg.multiprocess_executor
 
 
