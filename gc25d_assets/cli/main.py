@@ -16,6 +16,7 @@ _COMMANDS = {
     "audit": "The disk against fingerprints and Dagster's records; what to rematerialize.",
     "pool": "Make the filtered pool; choose its policy.",
     "accept": "Accept a fault of the source: its clip stays out.",
+    "bench": "Benchmarks, as a table and as JSON.",
 }
 _MODULES = {name: f"gc25d_assets.cli.{name}" for name in _COMMANDS}
 
