@@ -189,9 +189,9 @@ class Encoder:
         frames = sent.frames
         used: Precision
         finite: torch.Tensor | None
-        if self.precision == "fast" and self._fast_holds(frames):
-            latent, used = self._fast_encoder(frames).encode(frames), "fast"
-            finite = torch.isfinite(latent).all()
+        latent = self._try_fast(frames) if self.precision == "fast" else None
+        if latent is not None:
+            used, finite = "fast", torch.isfinite(latent).all()
         else:
             latent, used, finite = self._exact(frames), "exact", None
         stored = latent.to(torch.bfloat16)
@@ -222,6 +222,17 @@ class Encoder:
             video = to_video(frames, self._table).unsqueeze(0)
             # What `vae.encode` does after its copy to the CPU and back, which cannot change a bit.
             return self.vae.single_encode(video, self.device).squeeze(0)
+
+    def _try_fast(self, frames: torch.Tensor) -> torch.Tensor | None:
+        """The fast latent, not yet known to be finite; None where the self-check failed or memory ran out."""
+        if not self._fast_holds(frames):
+            return None
+        try:
+            return self._fast_encoder(frames).encode(frames)
+        except torch.OutOfMemoryError:
+            log.warning("the fast encoder ran out of device memory; this clip is encoded exactly")
+            torch.cuda.empty_cache()
+            return None
 
     def _fast_holds(self, frames: torch.Tensor) -> bool:
         shape = tuple(frames.shape)
