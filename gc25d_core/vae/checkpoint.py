@@ -65,7 +65,12 @@ def save_demo(path: Path, model: torch.nn.Module, *, dim: int, dec_dim: int, not
     broken = [k for k, v in tensors.items() if not bool(torch.isfinite(v).all())]
     if broken:
         raise VaeFileError(f"{path}: {len(broken)} tensors are not finite in fp16, first {broken[0]}")
-    metadata = {"format": DEMO_FORMAT, "dim": str(dim), "dec_dim": str(dec_dim), "note": json.dumps(note, sort_keys=True)}
+    metadata = {
+        "format": DEMO_FORMAT,
+        "dim": str(dim),
+        "dec_dim": str(dec_dim),
+        "note": json.dumps(note, sort_keys=True),
+    }
     temporary = path.with_name(path.name + ".tmp")
     save_file(tensors, str(temporary), metadata=metadata)
     temporary.chmod(0o644)

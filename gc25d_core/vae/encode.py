@@ -117,7 +117,9 @@ class Encoder:
         self.counts = EncodeCounts()
         if self.device.type == "cuda":
             # Events and Triton launches go to the current device.
-            self.device = torch.device("cuda", torch.cuda.current_device() if self.device.index is None else self.device.index)
+            self.device = torch.device(
+                "cuda", torch.cuda.current_device() if self.device.index is None else self.device.index
+            )
             torch.cuda.set_device(self.device)
         self._table = pixel_table().to(self.device)
         self._fast: FastEncoder | None = None
@@ -133,7 +135,9 @@ class Encoder:
         """
         return self._finish(self._start(self._upload(frames)))
 
-    def encode_stream(self, clips: Iterable[tuple[Key, np.ndarray | torch.Tensor]]) -> Iterator[tuple[Key, EncodedClip]]:
+    def encode_stream(
+        self, clips: Iterable[tuple[Key, np.ndarray | torch.Tensor]]
+    ) -> Iterator[tuple[Key, EncodedClip]]:
         """Encodes (key, frames) pairs in order and keeps a CUDA device busy throughout.
 
         A clip is handed out once the next one is queued on the device, so that reading frames, copying them and what the

@@ -76,7 +76,8 @@ def compare(vae: Any, videos: list[torch.Tensor], device: str, repeats: int) -> 
         clip, exact_s = _timed(lambda f=frames: exact.encode(f), 1)  # type: ignore[misc]
         ours = exact.encode_float(frames, "exact")
         row: dict[str, Any] = {
-            "bits_equal": bool(torch.equal(ours, theirs)) and bool(torch.equal(clip.latent, theirs.to(torch.bfloat16).cpu())),
+            "bits_equal": bool(torch.equal(ours, theirs))
+            and bool(torch.equal(clip.latent, theirs.to(torch.bfloat16).cpu())),
             "max_difference": float((ours - theirs).abs().max()),
             "direct_s": direct_s,
             "exact_s": exact_s,
@@ -165,7 +166,9 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--size", default="832x480")
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--repeats", type=int, default=5, help="timed fast encodes of each clip; the median is shown")
-    p.add_argument("--vae", type=Path, help="a checkpoint; default: random weights of the real size in a temporary file")
+    p.add_argument(
+        "--vae", type=Path, help="a checkpoint; default: random weights of the real size in a temporary file"
+    )
     p.add_argument("--json", type=Path, help="also write the result here")
     p.add_argument("--profile", action="store_true", help="show the kernels of one fast clip")
     a = p.parse_args(argv)
@@ -176,14 +179,21 @@ def main(argv: list[str] | None = None) -> int:
             make_random_checkpoint(path)
         start = time.perf_counter()
         vae = load_vae(path, a.device)
-        print(f"{path.name}: {path.stat().st_size / 1e9:.2f} GB loaded in {time.perf_counter() - start:.1f} s", flush=True)
+        print(
+            f"{path.name}: {path.stat().st_size / 1e9:.2f} GB loaded in {time.perf_counter() - start:.1f} s", flush=True
+        )
     videos = make_frames(a.clips, (width, height))
     result = {
         "date": datetime.date.today().isoformat(), "size": a.size, "weights": "random" if a.vae is None else a.vae.name,
         **versions(torch.device(a.device)), **compare(vae, videos, a.device, a.repeats),
     }  # fmt: skip
     broken = promises_broken(result)
-    print(json.dumps({k: v for k, v in result.items() if k != "rows"}), *(broken or ["all promises hold"]), sep="\n", flush=True)
+    print(
+        json.dumps({k: v for k, v in result.items() if k != "rows"}),
+        *(broken or ["all promises hold"]),
+        sep="\n",
+        flush=True,
+    )
     if a.json is not None:
         a.json.write_text(json.dumps(result, indent=1))
     if a.profile:

@@ -106,7 +106,9 @@ class FastEncoder:
             y, bias, residual = self._stage(stage, y, bias, residual, first=first)
         block_in, attention, block_out = enc.middle
         y, bias, residual, _ = self._block(block_in, y, bias, residual)
-        y, bias, residual, _ = self._block(block_out, self._attention(attention, self._sum(y, bias, residual)), None, None)
+        y, bias, residual, _ = self._block(
+            block_out, self._attention(attention, self._sum(y, bias, residual)), None, None
+        )
         norm, _, conv = enc.head
         buffer, body = self._padded(y.shape, key=id(conv))
         self._steps.add_norm_silu(y, bias, residual, self._gamma(norm), None, body)

@@ -48,7 +48,9 @@ def same_rule(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Rule:
     """
     if stored.get("precision_used") != "exact" or now.get("precision_used") != "exact":
         used = f"{stored.get('precision_used')} against {now.get('precision_used')}"
-        return Rule(bits=False, rel_l2=STORED_REL_L2, why=f"tolerance: bits hold only for exact against exact, here {used}")
+        return Rule(
+            bits=False, rel_l2=STORED_REL_L2, why=f"tolerance: bits hold only for exact against exact, here {used}"
+        )
     differing = [k for k in BIT_KEYS if stored.get(k) != now.get(k)]
     if differing:
         said = ", ".join(f"{k} {stored.get(k)!r} against {now.get(k)!r}" for k in differing)

@@ -92,7 +92,9 @@ class Trainer:
 
             for p in model.parameters():
                 if p.ndim in (4, 5):
-                    p.data = p.data.contiguous(memory_format=torch.channels_last if p.ndim == 4 else torch.channels_last_3d)
+                    p.data = p.data.contiguous(
+                        memory_format=torch.channels_last if p.ndim == 4 else torch.channels_last_3d
+                    )
         self.whole = WholeClip(model, fused)
         self.params = list(model.parameters())
         self.lr = torch.tensor(lr, device=device)
@@ -138,7 +140,11 @@ class Trainer:
 
     def set_lr(self, share: float) -> None:
         """Warm-up by steps, then a cosine over the share of the time that has passed."""
-        lr = self.peak_lr * min(1.0, (self.steps + 1) / WARMUP_STEPS) * (0.01 + 0.99 * (1 + math.cos(math.pi * min(share, 1))) / 2)
+        lr = (
+            self.peak_lr
+            * min(1.0, (self.steps + 1) / WARMUP_STEPS)
+            * (0.01 + 0.99 * (1 + math.cos(math.pi * min(share, 1))) / 2)
+        )
         if self.cuda:
             self.lr.fill_(lr)
         else:
@@ -171,7 +177,13 @@ def main(argv: list[str] | None = None) -> None:
             _train(trainer, pool, renderer, phases, deadline=deadline, out=a.out, seed=a.seed)
         if a.resume is None or trainer.steps:
             model.load_state_dict(trainer.averaged())
-        note = {"steps": trainer.steps, "clips": pool.count, "minutes": a.minutes, "lr": a.lr, "torch": torch.__version__}
+        note = {
+            "steps": trainer.steps,
+            "clips": pool.count,
+            "minutes": a.minutes,
+            "lr": a.lr,
+            "torch": torch.__version__,
+        }
         note["date"] = datetime.date.today().isoformat()
         path = export(model, pool, a.out / "demo_vae.safetensors", dim=a.dim, dec_dim=a.dec_dim, note=note)
         print(f"{time.perf_counter() - start:.0f} s: exported", flush=True)
@@ -181,12 +193,21 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _train(
-    trainer: Trainer, pool: Pool, renderer: ClipRenderer, phases: tuple[Phase, ...], *, deadline: float, out: Path, seed: int
+    trainer: Trainer,
+    pool: Pool,
+    renderer: ClipRenderer,
+    phases: tuple[Phase, ...],
+    *,
+    deadline: float,
+    out: Path,
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     start = last = saved = time.perf_counter()
     for phase in phases:
-        batch = torch.empty((phase.batch, phase.frames, phase.height, phase.width, 3), dtype=torch.uint8, device=trainer.device)
+        batch = torch.empty(
+            (phase.batch, phase.frames, phase.height, phase.width, 3), dtype=torch.uint8, device=trainer.device
+        )
         pool.crop_into(batch, rng)
         trainer.set_lr((time.perf_counter() - start) / (deadline - start))
         step = trainer.step_function(batch)
@@ -235,7 +256,9 @@ def measure(path: Path, renderer: ClipRenderer, device: torch.device) -> dict[st
             output = vae.decode([latent.float()], device=device)[0].cpu()
             per_frame = (output - video).square().mean(dim=(0, 2, 3))
             found.setdefault(family, []).append(10 * math.log10(4 / float(per_frame.mean())))
-            found.setdefault(f"{family} frame 0, 40, 80", []).extend((10 * torch.log10(4 / per_frame[[0, 40, 80]])).tolist())
+            found.setdefault(f"{family} frame 0, 40, 80", []).extend(
+                (10 * torch.log10(4 / per_frame[[0, 40, 80]])).tolist()
+            )
             found.setdefault("latent mean, std", []).extend([float(latent.float().mean()), float(latent.float().std())])
     return {k: [round(v, 2) for v in values] for k, values in found.items()}
 

@@ -24,7 +24,11 @@ def check_add_norm_silu(dtype: torch.dtype, channels: int) -> None:
             module.add_norm_silu(x, b, r, gamma if norm else None, s if total else None, o if norm else None)
         limit = 1e-5 if dtype == torch.float32 else 4e-3
         for asked, a, p in ((total, ours[0], plain[0]), (norm, ours[1], plain[1])):
-            assert not asked or torch.allclose(a.float(), p, rtol=limit, atol=limit), (dtype, channels, (a - p).abs().max())
+            assert not asked or torch.allclose(a.float(), p, rtol=limit, atol=limit), (
+                dtype,
+                channels,
+                (a - p).abs().max(),
+            )
 
 
 def check_avg_down(dtype: torch.dtype) -> None:
@@ -54,7 +58,9 @@ def check_gradients() -> None:
         gradients = []
         for function in (whole_clip.add_norm_silu_pad, train_kernels.add_norm_silu_pad):
             inputs = [t.clone().requires_grad_() for t in (y, bias, residual, gamma)]
-            x, out = function(inputs[0], inputs[1] if use_bias else None, inputs[2] if use_residual else None, inputs[3])
+            x, out = function(
+                inputs[0], inputs[1] if use_bias else None, inputs[2] if use_residual else None, inputs[3]
+            )
             loss = (out * grad_out).sum() + use_x * (x * grad_x).sum()
             gradients.append((x, out, *torch.autograd.grad(loss, inputs, allow_unused=True)))
         for a, b in zip(*gradients, strict=True):

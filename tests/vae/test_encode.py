@@ -78,7 +78,10 @@ def test_why_28_frames_are_refused_diffsynth_gives_7_cells_in_the_wrong_phase(ra
     assert float(difference) > 0.05
 
 
-@pytest.mark.parametrize("frames", [np.zeros((5, 32, 64, 4), np.uint8), np.zeros((5, 32, 64, 3), np.float32), np.zeros((5, 24, 64, 3), np.uint8)])
+@pytest.mark.parametrize(
+    "frames",
+    [np.zeros((5, 32, 64, 4), np.uint8), np.zeros((5, 32, 64, 3), np.float32), np.zeros((5, 24, 64, 3), np.uint8)],
+)
 def test_wrong_frames_say_shape_and_dtype(narrow_vae: Any, frames: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"\(5, .*expected"):
         encoder_of(narrow_vae).encode(frames)
@@ -114,7 +117,9 @@ def test_saved_latent_is_no_larger_than_its_values(narrow_vae: Any, video: Any) 
 
 
 @pytest.mark.parametrize("failure", ["not finite", "memory", "self-check"])
-def test_failed_fast_clip_is_encoded_exactly_and_counted(narrow_vae: Any, monkeypatch: pytest.MonkeyPatch, failure: str, video: Any) -> None:
+def test_failed_fast_clip_is_encoded_exactly_and_counted(
+    narrow_vae: Any, monkeypatch: pytest.MonkeyPatch, failure: str, video: Any
+) -> None:
     exact = encoder_of(narrow_vae).encode(video(5)).latent
     encoder = encoder_of(narrow_vae)
     encoder.precision = "fast"

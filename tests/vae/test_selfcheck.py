@@ -22,7 +22,9 @@ def off_by(share: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda frames: TRUE * (1 + share)
 
 
-def ask(fast: Callable[[torch.Tensor], torch.Tensor], cache: Path | None, vae_hash: str = "a", chunk: int | None = 4) -> SelfCheck:
+def ask(
+    fast: Callable[[torch.Tensor], torch.Tensor], cache: Path | None, vae_hash: str = "a", chunk: int | None = 4
+) -> SelfCheck:
     return check_fast(exact, fast, FRAMES, cache_dir=cache, vae_hash=vae_hash, chunk=chunk)
 
 
