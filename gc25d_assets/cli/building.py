@@ -26,7 +26,7 @@ REPORTS_JOB = "build_reports"
 _INDEX_JOBS = (REPORTS_JOB, "build_index")  # the sensor launches either
 _FORCED_OPS = ("prepare_conditions", "gc25d__latents")
 RUN_ASSETS = ("clip_plan", "cond", "cond_ext", "meta", "latents", "run_index")
-_MOST_LINES = 20
+_MOST_LINES, _MOST_REASONS = 20, 3
 
 
 def build(project: Project, named: Sequence[str] | None, *, force: bool = False, reconfigure: bool = False) -> list[str]:
@@ -49,6 +49,7 @@ def build(project: Project, named: Sequence[str] | None, *, force: bool = False,
             failures += _build_runs(session, project, todo, force=force, board=board)
             failures += _build_reports(session, settings, board, built=bool(todo))
     failures += _open_faults(settings, runs, everything=named is None)
+    failures += _failed_checks(settings)
     if todo and settings.paths.clips_jsonl.is_file():
         from gc25d_core.prep_stats import write_prep_stats
 
@@ -170,6 +171,15 @@ def _open_faults(settings: Settings, runs: Sequence[str], *, everything: bool) -
     return [str(fault) for fault in dict.fromkeys(found) if fault_key(fault) not in accepted]
 
 
+def _failed_checks(settings: Settings) -> list[str]:
+    """The failures of the verification on disk."""
+    from gc25d_core.outputs.publish import read_json
+
+    report = read_json(settings.paths.verify_report) or {"checks": []}
+    failed = [c for c in report["checks"] if not c["passed"] and c["severity"] == "error"]
+    return [f"verification, {check['name']}: {check['message']}" for check in failed]
+
+
 def _summarize(settings: Settings, failures: Sequence[str]) -> None:
     from gc25d_core.outputs.publish import read_json
 
@@ -179,7 +189,11 @@ def _summarize(settings: Settings, failures: Sequence[str]) -> None:
             f"index     {totals['clips']} clips of {totals['runs_complete']} of {totals['runs_total']} runs, "
             f"{totals['faults_open']} open faults"
         )
-    click.echo(f"READY     {'written: verified without failure' if settings.paths.ready.is_file() else 'not written'}")
+    if settings.paths.ready.is_file():
+        click.echo(f"READY     {settings.paths.ready}: verified without failure")
+    else:
+        why = (read_json(settings.paths.verify_report) or {}).get("not_ready_because") or ["not verified yet"]
+        click.echo(f"READY     not written: {'; '.join(why[:_MOST_REASONS])}")
     if failures:
         click.echo(f"failed    {len(failures)}", err=True)
         for line in failures[:_MOST_LINES]:

@@ -16,9 +16,10 @@ _COMMANDS = {
     "audit": "The disk against fingerprints and Dagster's records; what to rematerialize.",
     "pool": "Make the filtered pool; choose its policy.",
     "accept": "Accept a fault of the source: its clip stays out.",
+    "check-source": "Every deviation of recordings from the documented format.",
     "bench": "Benchmarks, as a table and as JSON.",
 }
-_MODULES = {name: f"gc25d_assets.cli.{name}" for name in _COMMANDS}
+_MODULES = {name: f"gc25d_assets.cli.{name.replace('-', '_')}" for name in _COMMANDS}
 
 
 class _Commands(click.Group):
@@ -30,7 +31,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(_MODULES[cmd_name]), f"{cmd_name}_command")
+        command: click.Command = getattr(import_module(_MODULES[cmd_name]), f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

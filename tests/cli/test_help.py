@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gc25d_assets.cli.main import gc25d
 
-COMMANDS = ("demo", "synth", "build", "up", "verify", "audit", "pool", "accept", "bench")
+COMMANDS = ("demo", "synth", "build", "up", "verify", "audit", "pool", "accept", "check-source", "bench")
 LOADED = """
 import json, sys
 from click.testing import CliRunner
