@@ -1,7 +1,8 @@
 """Seats on the GPUs of this host: how many steps may sit on one at a time, and which one a step gets.
 
-A step's start-up (imports, model, warm-up, first decodes) takes about as long as encoding a whole run, so several steps
-sit on one GPU and take turns. A seat is an `flock` on a file named by host and device UUID: the kernel drops it when the
+A step's start-up (imports, model, warm-up, first decodes) takes longer than encoding a whole run of 50 clips, so several steps
+sit on one GPU and take turns: while one encodes its run, the others start up and decode ahead. Without turns they would
+encode side by side, finish together, and start up together while the GPU idles (seen: 37 s of work, then 30 s of nothing). A seat is an `flock` on a file named by host and device UUID: the kernel drops it when the
 process dies, however it dies. The files are never unlinked. The pool `gpu` counts the same seats, so that Dagster starts
 no step that would have to wait here; the lock is what holds when Dagster's count is wrong.
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gc25d_core.settings import Settings
 
 FOLDER_ENV = "GC25D_SEATS_DIR"
-DEFAULT_SEATS = 3
+DEFAULT_SEATS = 4
 GIB_PER_SEAT_AT_832X480 = 30.0
 """Memory one encoding step may need at 832x480, with room to spare; it grows with the number of pixels."""
 POLL_SECONDS = 0.1
@@ -45,6 +46,25 @@ class Seat:
     device: Device | None
     number: int
     waited_seconds: float
+    turn_file: Path | None = None
+    """Lock file of the device; None where nobody shares it."""
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Waits until no other step encodes on this device, and keeps the device to this one for the block.
+
+        An `flock` like the seat: a holder that dies gives it up.
+        """
+        if self.turn_file is None:
+            yield
+            return
+        fd = os.open(self.turn_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
 
     def __str__(self) -> str:
         if self.number == NOT_OURS:
@@ -140,7 +160,8 @@ def _hold(chairs: Sequence[tuple[str, Device | None, int]]) -> Iterator[Seat]:
             if fd is None:
                 continue
             try:
-                yield Seat(device, number, time.monotonic() - start)
+                turn = None if device is None else folder / f"{host}-{device.uuid.replace('/', '_')}.turn"
+                yield Seat(device, number, time.monotonic() - start, turn)
             finally:
                 fcntl.flock(fd, fcntl.LOCK_UN)  # also for a forked child that still holds a copy of the descriptor
                 os.close(fd)

@@ -46,7 +46,7 @@ class Settings:
     """Threads that prepare conditions and decode frames inside one step."""
     cpu_threads: int = 1
     """Torch threads of a CPU encode; pinned, because the count changes low bits."""
-    seats: int = 3
+    seats: int = 4
     """Steps that may share one GPU: one encodes while the next starts up and decodes ahead."""
     spot_clips: int = 4
     """Clips that the deep checks look at."""
@@ -54,7 +54,7 @@ class Settings:
     @classmethod
     def resolve(cls, *, src: str | Path | None, out: str | Path | None, vae: str = "demo", device: str = "cpu",
                 precision: str = "exact", size: str | tuple[int, int] = DEFAULT_SIZE, buried_player_frac: float = 0.5,
-                workers: int | None = None, cpu_threads: int | None = None, seats: int = 3,
+                workers: int | None = None, cpu_threads: int | None = None, seats: int = 4,
                 spot_clips: int = 4) -> Settings:  # fmt: skip
         """Check everything and make paths absolute.
 

@@ -127,7 +127,7 @@ def latents(context: dg.AssetExecutionContext, config: BuildConfig) -> dg.Materi
     run = partition_run(context, settings)
     with take_seat(settings, executor=executor_name()) as seat:
         context.log.info(f"{run}: {seat}, waited {seat.waited_seconds:.1f} s for it")
-        report = prepare_latents(settings, run, force=config.force, progress=progress_log(context))
+        report = prepare_latents(settings, run, force=config.force, progress=progress_log(context), turn=seat.turn)
     log_faults(context, report.faults)
     context.log.info(f"{run}: {report.sentence}")
     return dg.MaterializeResult(

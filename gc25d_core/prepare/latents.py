@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,11 +70,16 @@ def clip_rgb(source: RunSource, clip: ClipPlan, geometry: Geometry) -> np.ndarra
     return video
 
 
-def prepare_latents(settings: Settings, run: str, *, force: bool = False,
-                    progress: ProgressCallback | None = None) -> StepReport:  # fmt: skip
+Turn = Callable[[], AbstractContextManager[None]]
+"""Gives the device to one step at a time; see `prepare_latents`."""
+
+
+def prepare_latents(settings: Settings, run: str, *, force: bool = False, progress: ProgressCallback | None = None,
+                    turn: Turn = nullcontext) -> StepReport:  # fmt: skip
     """Make `latents` of every clip of a run that is not finished (with `force`: of every clip).
 
-    The CUDA device is the one that this process sees first; whoever calls has chosen it.
+    The CUDA device is the one that this process sees first; whoever calls has chosen it. Where steps share a device,
+    `turn()` is held while this one encodes; loading, warming up and decoding ahead come before it.
 
     Raises:
         SystemFault: no GPU, a broken checkpoint, a disk that refuses a write; what was published stays.
@@ -88,28 +95,34 @@ def prepare_latents(settings: Settings, run: str, *, force: bool = False,
         todo = [c for c in job.plan.clips if stale[c.clip]]
         if not todo:
             return job.report(seconds={"total": time.perf_counter() - begun})
-        return _encode_all(job, todo, begun)
+        return _encode_all(job, todo, begun, turn)
 
 
-def _encode_all(job: OpenRun, todo: list[ClipPlan], begun: float) -> StepReport:
+def _encode_all(job: OpenRun, todo: list[ClipPlan], begun: float, turn: Turn) -> StepReport:
     settings = job.settings
     width, height = settings.size
     ahead = max(1, min(settings.workers + 1, FRAMES_AHEAD_BYTES // (81 * height * width * 3)))
-    spent = {"starting": 0.0, "waiting": 0.0, "encoding": 0.0, "writing": 0.0}
+    spent = {"starting": 0.0, "waiting_for_turn": 0.0, "waiting": 0.0, "encoding": 0.0, "writing": 0.0}
     first: float | None = None
     with ThreadPoolExecutor(settings.workers, "decode") as decoders, ThreadPoolExecutor(1, "publish") as writer:
         feed = _decoded(job, todo, decoders, ahead, spent)  # starts decoding while the VAE loads
         behind: deque[Future[int]] = deque()
         try:
             encoder = _open_encoder(settings)
-            spent["starting"] = time.perf_counter() - begun
-            for clip, encoded in encoder.encode_stream(feed):
-                first = first or time.perf_counter()
-                spent["encoding"] += encoded.seconds
-                while len(behind) > 1:
-                    _written(job, behind, spent)
-                behind.append(writer.submit(_publish, job, clip, encoded, encoder))
-                job.done(clip.clip, "made")
+            clips = iter(feed)
+            head = list(islice(clips, 1))
+            for _, video in head:
+                encoder.warm_up(video)
+            spent["starting"], spent["waiting"] = time.perf_counter() - begun, 0.0
+            with turn():
+                spent["waiting_for_turn"] = time.perf_counter() - begun - spent["starting"]
+                for clip, encoded in encoder.encode_stream(chain(head, clips)):
+                    first = first or time.perf_counter()
+                    spent["encoding"] += encoded.seconds
+                    while len(behind) > 1:
+                        _written(job, behind, spent)
+                    behind.append(writer.submit(_publish, job, clip, encoded, encoder))
+                    job.done(clip.clip, "made")
             while behind:
                 _written(job, behind, spent)
         finally:

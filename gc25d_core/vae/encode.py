@@ -153,6 +153,14 @@ class Encoder:
         if queued is not None:
             yield queued[0], self._finish(queued[1])
 
+    def warm_up(self, frames: np.ndarray | torch.Tensor) -> None:
+        """Everything of `fast` that only the first clip of a shape pays for: kernels, cuDNN's choices, the self-check.
+
+        Counts nothing. `exact` chooses nothing, so it has nothing to warm up.
+        """
+        if self.precision == "fast":
+            self._start(self._upload(frames)).clock.seconds()
+
     def encode_float(self, frames: np.ndarray | torch.Tensor, precision: Precision) -> torch.Tensor:
         """The unrounded latent, float32 [48,cells,H/16,W/16] on the device: for checks and measurements."""
         sent = self._upload(frames)

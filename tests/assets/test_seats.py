@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,34 @@ def test_a_lock_file_removed_by_a_cleaner_guards_again(tmp_path: Path) -> None:
         child.wait()
     with take_seat(settings(tmp_path)):
         assert len(list(seats_folder().iterdir())) == 1, "the file stays, only the lock goes"
+
+
+def test_steps_on_one_gpu_take_turns_and_those_on_two_do_not(
+    tmp_path: Path, gpus: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings(tmp_path, device="cuda", seats=2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    seats = ExitStack()
+    with seats:
+        first = seats.enter_context(take_seat(wanted))
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+        neighbour = seats.enter_context(take_seat(wanted))
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        elsewhere = seats.enter_context(take_seat(wanted))
+        got = threading.Event()
+
+        def encode() -> None:
+            with neighbour.turn():
+                got.set()
+
+        thread = threading.Thread(target=encode)
+        with first.turn(), elsewhere.turn():
+            thread.start()
+            assert not got.wait(0.5), "two steps encoded on one GPU at a time"
+        assert got.wait(5)
+        thread.join()
+
+
+def test_without_a_gpu_a_turn_waits_for_nobody(tmp_path: Path) -> None:
+    with take_seat(settings(tmp_path)) as seat, seat.turn(), seat.turn():
+        assert seat.turn_file is None

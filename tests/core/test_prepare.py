@@ -1,6 +1,7 @@
 """The two steps on runs whose pixels say their frame number: alignment, resume, faults, fingerprints."""
 
 import os
+from contextlib import contextmanager
 
 import cv2
 import numpy as np
@@ -251,3 +252,19 @@ def test_asking_for_a_gpu_that_is_not_there_is_a_clear_error(settings_for):
     write_numbered_run(s.src, RUN, n_frames=81, clip_starts=[0])
     with pytest.raises(SystemFault, match="no GPU"):
         prepare_latents(s, RUN)
+
+
+def test_a_shared_device_is_held_for_the_encoding_alone(numbered):
+    seen = []
+
+    @contextmanager
+    def turn():
+        seen.append(len(list((numbered.out / "latents").glob("*"))))
+        yield
+        seen.append("given back")
+
+    report = prepare_latents(numbered, RUN, turn=turn)
+    assert seen == [0, "given back"]
+    assert report.made == 2 and report.seconds["waiting_for_turn"] < report.seconds["starting"]
+    assert prepare_latents(numbered, RUN, turn=turn).skipped == 2
+    assert seen == [0, "given back"], "finished work asks for no device"
