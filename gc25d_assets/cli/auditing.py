@@ -67,7 +67,9 @@ def audit_run(settings: Settings, run: str) -> list[Deviation]:
         for clip in plan.clips:
             if clip.clip not in faulty:
                 found += [
-                    d for kind in kinds_of(clip) if (d := _audit_file(settings, source, clip, kind, rows.get(clip.clip)))
+                    d
+                    for kind in kinds_of(clip)
+                    if (d := _audit_file(settings, source, clip, kind, rows.get(clip.clip)))
                 ]
         return found
     except SourceError as error:

@@ -29,7 +29,9 @@ RUN_ASSETS = ("clip_plan", "cond", "cond_ext", "meta", "latents", "run_index")
 _MOST_LINES, _MOST_REASONS = 20, 3
 
 
-def build(project: Project, named: Sequence[str] | None, *, force: bool = False, reconfigure: bool = False) -> list[str]:
+def build(
+    project: Project, named: Sequence[str] | None, *, force: bool = False, reconfigure: bool = False
+) -> list[str]:
     """Builds these runs (None: all), then index and reports; one line for each thing that failed.
 
     Raises:
@@ -81,9 +83,7 @@ def _unfinished(project: Project, runs: Sequence[str]) -> list[str]:
     return [run for run in runs if run not in finished]
 
 
-def _build_runs(
-    session: Session, project: Project, todo: Sequence[str], *, force: bool, board: Board
-) -> list[str]:
+def _build_runs(session: Session, project: Project, todo: Sequence[str], *, force: bool, board: Board) -> list[str]:
     """Launches what is not already under way, and follows all of it."""
     if not todo:
         return []
@@ -199,4 +199,6 @@ def _summarize(settings: Settings, failures: Sequence[str]) -> None:
         for line in failures[:_MOST_LINES]:
             click.echo(f"  {line}", err=True)
         if len(failures) > _MOST_LINES:
-            click.echo(f"  ... and {len(failures) - _MOST_LINES} more; all faults: {settings.paths.faults_jsonl}", err=True)
+            click.echo(
+                f"  ... and {len(failures) - _MOST_LINES} more; all faults: {settings.paths.faults_jsonl}", err=True
+            )

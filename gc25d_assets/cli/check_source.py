@@ -21,7 +21,9 @@ _MOST_LINES = 50
 @click.command("check-source")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--runs", metavar="A,B", help="Only these runs. Default: all.")
-@click.option("--clips-per-run", metavar="N", type=click.IntRange(min=0), help="Decode the pictures of N clips a run only.")
+@click.option(
+    "--clips-per-run", metavar="N", type=click.IntRange(min=0), help="Decode the pictures of N clips a run only."
+)
 @click.option("--size", default="832x480", show_default=True, metavar="WxH", help="Target size that must fit.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes. Default: all cores.")
 @click.pass_context

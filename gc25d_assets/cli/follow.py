@@ -124,7 +124,9 @@ class ClipCounter:
             return False  # replaced between listing and looking
 
 
-def follow(session: Session, runs: Sequence[RunState], board: Board, counter: ClipCounter | None = None) -> list[RunState]:
+def follow(
+    session: Session, runs: Sequence[RunState], board: Board, counter: ClipCounter | None = None
+) -> list[RunState]:
     """Waits until every run has ended; their last states.
 
     Raises:

@@ -31,7 +31,9 @@ def settings_options(command: F) -> F:
     """Adds the settings options; the command gets their texts as one mapping, `given`, by GC25D_* name."""
     for flag, (variable, metavar, text) in reversed(_OPTIONS.items()):
         name = variable.lower()
-        option = click.option(flag, name, metavar=metavar, help=f"{text}  [{variable}]", expose_value=False, callback=_keep)
+        option = click.option(
+            flag, name, metavar=metavar, help=f"{text}  [{variable}]", expose_value=False, callback=_keep
+        )
         command = option(command)
     return command
 

@@ -29,5 +29,7 @@ def synth_command(folder: Path, runs: int, clips: int, size: str, seed: int) -> 
     except (ValueError, FileExistsError) as error:
         raise SettingsError([f"{error} (--size is WIDTHxHEIGHT in pixels, for example 640x360)"]) from error
     for plan in plans:
-        click.echo(f"{plan.run}: family {plan.family}, scene {plan.scene[0]:02d}_{plan.scene[1]}, {len(plan.clips)} clips")
+        click.echo(
+            f"{plan.run}: family {plan.family}, scene {plan.scene[0]:02d}_{plan.scene[1]}, {len(plan.clips)} clips"
+        )
     click.echo(f"wrote {len(plans)} runs to {folder}")

@@ -49,23 +49,34 @@ def verify_and_print(settings: Settings) -> bool:
 
 def print_report(settings: Settings, report: Mapping[str, Any]) -> None:
     """The checks as a table, what failed in full, and why there is no READY."""
+    from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("check", "", "clips", "asked for", "found", title=f"verification of {report['clips']} clips, {report['runs']} runs")
+    title = f"verification of {report['clips']} clips, {report['runs']} runs"
+    table = Table("check", "", "clips", "found", title=title, box=box.SIMPLE)
     for check in report["checks"]:
-        table.add_row(check["name"], _mark(check), str(check["clips_checked"]), check["threshold"], check["message"])
+        table.add_row(check["name"], _mark(check), str(check["clips_checked"]), escape(_found(check)))
     Console().print(table)
     for check in report["checks"]:
         if not check["passed"]:
+            click.echo(f"{check['name']}: {check['findings']} findings; asked for: {check['threshold']}", err=True)
             for finding in check["worst"][:_MOST_WORST]:
                 where = " ".join(f"{k} {finding[k]}" for k in ("run", "clip", "frame") if k in finding)
-                click.echo(f"{check['name']}: {where}{': ' if where else ''}{finding['what']}", err=True)
-    click.echo(f"report    {settings.paths.verify_report}: {report['failures']} failures, {report['warnings']} warnings")
+                click.echo(f"  {where}{': ' if where else ''}{finding['what']}", err=True)
+    click.echo(
+        f"report    {settings.paths.verify_report}: {report['failures']} failures, {report['warnings']} warnings"
+    )
     if report["ready"]:
         click.echo(f"READY     {settings.paths.ready}")
     else:
         click.echo("READY     not written: " + "; ".join(report["not_ready_because"]))
+
+
+def _found(check: Mapping[str, Any]) -> str:
+    """In a cell; the findings themselves follow below the table."""
+    return str(check["message"]) if check["passed"] else f"{check['findings']} findings, see below"
 
 
 def _mark(check: Mapping[str, Any]) -> str:

@@ -106,7 +106,11 @@ def test_why_a_run_failed_is_the_innermost_error_of_its_first_failed_step(paper:
     inner = {"message": "SystemFault: disk\nfull", "cause": None}
     events = [
         {"__typename": "LogMessageEvent", "message": "x", "stepKey": None},
-        {"__typename": "ExecutionStepFailureEvent", "stepKey": "latents", "error": {"message": "outer", "cause": inner}},
+        {
+            "__typename": "ExecutionStepFailureEvent",
+            "stepKey": "latents",
+            "error": {"message": "outer", "cause": inner},
+        },
         {"__typename": "RunFailureEvent", "message": "Steps failed", "stepKey": None},
     ]
     say(paper, {"logsForRun": {"__typename": "EventConnection", "events": events}})

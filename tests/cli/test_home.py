@@ -58,7 +58,10 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
     with hold_home(tmp_path) as lock:
         lock.announce(HOLDER)
         assert is_held(tmp_path)
-        with pytest.raises(HomeBusy, match=rf"`gc25d up` \(process {os.getpid()}\)"), hold_home(tmp_path, patience_s=0.1):
+        with (
+            pytest.raises(HomeBusy, match=rf"`gc25d up` \(process {os.getpid()}\)"),
+            hold_home(tmp_path, patience_s=0.1),
+        ):
             pass
     assert not is_held(tmp_path)
     with hold_home(tmp_path):

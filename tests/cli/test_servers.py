@@ -26,8 +26,10 @@ with running_servers(Path(sys.argv[1]), host="127.0.0.1", port=1, env={}) as ser
     time.sleep(60)
 """
 SLEEPER = "import time; time.sleep(60)"
-DEAF = "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " \
+DEAF = (
+    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
+)
 
 
 @pytest.fixture

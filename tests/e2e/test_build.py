@@ -82,7 +82,9 @@ def test_good_clips_are_built_the_damaged_one_is_named_and_mending_resumes(sourc
     rows = [json.loads(line) for line in (out / "index/clips.jsonl").read_text().splitlines()]
     assert {row["clip"] for row in rows} == {f"01_valley__{GOOD}__000000", GOOD_CLIP_OF_BAD}
 
-    before = {p: p.stat().st_mtime_ns for p in out.glob("*/*.npz")} | {p: p.stat().st_mtime_ns for p in out.glob("*/*.pt")}
+    before = {p: p.stat().st_mtime_ns for p in out.glob("*/*.npz")} | {
+        p: p.stat().st_mtime_ns for p in out.glob("*/*.pt")
+    }
     mend(source / BAD)
     second = build()
     assert second.returncode == 0, second.stdout + second.stderr
