@@ -29,6 +29,9 @@ from gc25d_assets.process import DIE_WITH_PARENT_ENV
 from gc25d_core.errors import SettingsError
 
 CODE_MODULE = "gc25d_assets.definitions"
+# A CPU encode frees and asks again for buffers of tens of megabytes at every convolution. glibc gives each back to the kernel,
+# which clears it anew: 22 s of system time in 54 s for two clips of 416x240, against 2 s when it keeps up to 1 GiB.
+KEEP_BUFFERS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 _STOP_S = 4.0
 _START_S = 120.0
 

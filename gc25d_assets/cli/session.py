@@ -15,7 +15,7 @@ from gc25d_assets.cli.graphql import UNFINISHED, Client, GraphQLError
 from gc25d_assets.cli.home import Holder, HomeBusy, hold_home, is_held, wait_for_holder
 from gc25d_assets.cli.instance import bury_lost_runs, open_instance, register_runs, set_pool_limit, vanished_runs
 from gc25d_assets.cli.options import Project
-from gc25d_assets.cli.servers import free_port, running_servers
+from gc25d_assets.cli.servers import KEEP_BUFFERS, free_port, running_servers
 
 if TYPE_CHECKING:
     from gc25d_core.settings import Settings
@@ -48,9 +48,11 @@ def own_session(project: Project, command: str, *, host: str, port: int) -> Iter
     """
     from gc25d_assets.seats import count_seats
 
+    memory = {name: value for name, value in KEEP_BUFFERS.items() if name not in os.environ}
+    env = {**project.env, **(memory if project.settings.device == "cpu" else {})}
     with (
         hold_home(project.home) as lock,
-        running_servers(project.home, host=host, port=free_port(host, port), env=project.env) as servers,
+        running_servers(project.home, host=host, port=free_port(host, port), env=env) as servers,
     ):
         lock.announce(Holder(os.getpid(), command, None, project.settings.to_json(), str(servers.folder)))
         instance = open_instance(project.home)
