@@ -167,6 +167,30 @@ class Encoder:
         sent.wait()
         return self._exact(sent.frames) if precision == "exact" else self._fast_encoder(sent.frames).encode(sent.frames)
 
+    def encode_first_cell(self, frame: np.ndarray | torch.Tensor, cells: int) -> torch.Tensor:
+        """Cell 0 of a clip of so many cells from its first frame alone, uint8 [1,H,W,3] to float32 [48,1,H/16,W/16].
+
+        `exact`'s arithmetic with the bits that the whole clip gives. Encoding one frame as a video of its own gives other low
+        bits on a CPU: the last 1x1x1 convolution sees 1 cell instead of `cells`, and oneDNN then adds up in another order
+        (seen: 1.4e-6). So the encoder runs on the frame, and that convolution on the frame's cell followed by zeros.
+        """
+        from diffsynth.models.wan_video_vae import patchify
+
+        sent = self._upload(frame)
+        sent.wait()
+        model = self.vae.model
+        with torch.inference_mode(), self._flags():
+            video = patchify(to_video(sent.frames, self._table).unsqueeze(0), patch_size=2)
+            model.clear_cache()
+            features, _, _ = model.encoder(video, feat_cache=model._enc_feat_map, feat_idx=[0])
+            model.clear_cache()
+            padded = torch.cat(
+                [features, features.new_zeros(*features.shape[:2], cells - 1, *features.shape[3:])], dim=2
+            )
+            mean = model.conv1(padded).chunk(2, dim=1)[0]
+            shift, scale = (t.to(mean).view(1, -1, 1, 1, 1) for t in self.vae.scale)
+            return ((mean - shift) * scale)[0, :, :1]
+
     def decode(self, latent: torch.Tensor) -> torch.Tensor:
         """DiffSynth's own decode: latent [48,cells,h,w] to float32 [3,T,H,W] in [-1,1] on the CPU."""
         if latent.ndim != 4 or latent.shape[0] != self.vae.z_dim:

@@ -56,6 +56,15 @@ def test_cell_0_is_frame_0_alone(narrow_vae: Any, video: Any) -> None:
     assert torch.equal(encoder.encode(frames).latent[:, :1], encoder.encode(frames[:1]).latent)
 
 
+def test_the_first_cell_from_its_frame_alone_has_the_clips_bits(random_vae: Any, video: Any) -> None:
+    """At this size and two threads a one-frame video has other low bits on some CPUs; the first cell must not."""
+    encoder = Encoder(random_vae, "-", device="cpu", precision="exact", threads=2)
+    frames = video(21, 160, 96)
+    whole = encoder.encode_float(frames, "exact")
+    assert torch.equal(encoder.encode_first_cell(frames[:1], whole.shape[1]), whole[:, :1])
+    assert not torch.equal(encoder.encode_first_cell(frames[1:2], whole.shape[1]), whole[:, :1])
+
+
 @pytest.mark.parametrize("frames", [2, 4, 27, 80, 82])
 def test_other_frame_counts_are_refused_never_cut(narrow_vae: Any, frames: int, video: Any) -> None:
     with pytest.raises(ValueError, match=rf"T = {frames} .* T % 4 must be 1"):
