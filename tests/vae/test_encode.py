@@ -58,7 +58,7 @@ def test_cell_0_is_frame_0_alone(narrow_vae: Any, video: Any) -> None:
 
 def test_the_first_cell_from_its_frame_alone_has_the_clips_bits(random_vae: Any, video: Any) -> None:
     """At this size and two threads a one-frame video has other low bits on some CPUs; the first cell must not."""
-    encoder = Encoder(random_vae(0), "-", device="cpu", precision="exact", threads=2)
+    encoder = Encoder(random_vae(), "-", device="cpu", precision="exact", threads=2)
     frames = video(21, 160, 96)
     whole = encoder.encode_float(frames, "exact")
     assert torch.equal(encoder.encode_first_cell(frames[:1], whole.shape[1]), whole[:, :1])
