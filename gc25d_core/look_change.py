@@ -18,7 +18,7 @@ from gc25d_core.errors import OutputError
 from gc25d_core.frames import CLIP_FRAMES, FULL_FRAMES
 from gc25d_core.index import read_index
 from gc25d_core.outputs.files import read_meta
-from gc25d_core.outputs.publish import publish_json, sync_folder
+from gc25d_core.outputs.publish import publish_bytes, publish_json, sync_folder
 from gc25d_core.pool import pool_sizes, read_policy
 from gc25d_core.settings import Settings
 
@@ -84,7 +84,9 @@ class LookChangeReport:
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """`by_group` is the table that decides; `groups` adds the curves. The policy stands in `pool_policy.json` alone."""
+        value = {k: v for k, v in asdict(self).items() if k != "policy"}
+        return {"by_group": self.table(), **value}
 
 
 def group_numbers(family: str, look_change: bool, l1: np.ndarray, static_change: np.ndarray) -> StepNumbers:
@@ -145,6 +147,7 @@ def look_change(settings: Settings) -> LookChangeReport:
         len(rows) - len(wanted),
     )
     publish_json(settings.paths.look_change, report.to_json())
+    publish_bytes(settings.paths.look_change.with_suffix(".png"), look_change_plot(report))
     sync_folder(settings.paths.look_change.parent)
     return report
 

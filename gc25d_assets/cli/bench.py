@@ -54,20 +54,42 @@ def source_command(folder: str, runs: int, clips: int, size: str, workers: int) 
 def cpu_command(src: str, size: str, clips: int, json_path: str | None) -> None:
     """CPU seconds of a clip, step by step, against the bare floor of the same data."""
     from gc25d_core.bench.cpu import bench_cpu
+    from gc25d_core.errors import SettingsError
 
     width, height = (int(n) for n in size.lower().split("x"))
-    result = bench_cpu(Path(src), (width, height), clips=clips)
+    try:
+        result = bench_cpu(Path(src), (width, height), clips=clips)
+    except ValueError as error:
+        raise SettingsError([str(error)]) from error
     per_clip = result.pop("cpu_seconds_per_clip")
     _show({**result, **{f"{part} (CPU s a clip)": v for part, v in per_clip.items()}}, json_path)
 
 
-@bench_command.command("encode", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@bench_command.command("encode")
+@click.option("--clips", default=3, show_default=True)
+@click.option("--size", default="832x480", show_default=True, metavar="WxH")
+@click.option(
+    "--vae", metavar="PATH", help="A checkpoint. Default: random weights of the real size, made for the occasion."
+)
+@click.option("--device", default="cuda", show_default=True, metavar="cuda|cpu", help="`cpu` takes minutes a clip.")
+@_json
 @click.pass_context
-def encode_command(ctx: click.Context) -> None:
-    """Encode fast and exact against DiffSynth's own call, with errors: arguments of `python -m gc25d_core.vae.exactness`."""
+def encode_command(
+    ctx: click.Context, clips: int, size: str, vae: str | None, device: str, json_path: str | None
+) -> None:
+    """Encode fast and exact against DiffSynth's own call in the same run, with errors."""
+    import torch
+
     from gc25d_core.vae.exactness import main
 
-    ctx.exit(main(ctx.args))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise click.UsageError(
+            "torch sees no GPU; with --device cpu the exact encoder alone is measured, minutes a clip"
+        )
+    if vae is None:
+        click.echo("weights: random, of the real size (2.8 GB in a temporary file)")
+    more = [*(["--vae", vae] if vae else []), *(["--json", json_path] if json_path else [])]
+    ctx.exit(main(["--clips", str(clips), "--size", size, "--device", device, *more]))
 
 
 @bench_command.command("build")

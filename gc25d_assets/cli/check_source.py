@@ -24,11 +24,11 @@ _MOST_LINES = 50
 @click.option(
     "--clips-per-run", metavar="N", type=click.IntRange(min=0), help="Decode the pictures of N clips a run only."
 )
-@click.option("--size", default="832x480", show_default=True, metavar="WxH", help="Target size that must fit.")
+@click.option("--size", metavar="WxH", help="Target size that must fit. Default: 832x480, or the nearest that fits.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes. Default: all cores.")
 @click.pass_context
 def check_source_command(
-    ctx: click.Context, folder: Path, runs: str | None, clips_per_run: int | None, size: str, workers: int | None
+    ctx: click.Context, folder: Path, runs: str | None, clips_per_run: int | None, size: str | None, workers: int | None
 ) -> None:
     """Say every deviation of the recordings in DIR from the documented format, each with a fix.
 
@@ -39,15 +39,18 @@ def check_source_command(
     from gc25d_core.source import bad_run_folders, list_runs
     from gc25d_core.verify.jobs import run_jobs
 
-    try:
-        width, height = (int(n) for n in size.lower().split("x"))
-    except ValueError as error:
-        raise SettingsError([f"size {size!r}: expected WxH in pixels, for example 832x480"]) from error
+    target = None
+    if size is not None:
+        try:
+            width, height = (int(n) for n in size.lower().split("x"))
+            target = width, height
+        except ValueError as error:
+            raise SettingsError([f"size {size!r}: expected WxH in pixels, for example 832x480"]) from error
     known = list_runs(folder)
     names = known if runs is None else [n.strip() for n in runs.split(",") if n.strip()]
     if unknown := sorted(set(names) - set(known)):
         raise SettingsError([f"run {name}: the source has no such run" for name in unknown])
-    jobs = [(check_run, (folder, name, (width, height), clips_per_run)) for name in names]
+    jobs = [(check_run, (folder, name, target, clips_per_run)) for name in names]
     faults = [] if runs is not None else list(bad_run_folders(folder))
     clips = 0
     for position, (looked_at, found) in run_jobs(jobs, workers or len(os.sched_getaffinity(0))):
@@ -58,8 +61,10 @@ def check_source_command(
     ctx.exit(1 if faults or not names else 0)
 
 
-def check_run(src: Path, run: str, size: tuple[int, int], clips_per_run: int | None) -> tuple[int, list[Fault]]:
-    """Clips whose pictures were decoded, and all deviations of one run."""
+def check_run(
+    src: Path, run: str, target: tuple[int, int] | None, clips_per_run: int | None
+) -> tuple[int, list[Fault]]:
+    """Clips whose pictures were decoded, and all deviations of one run. Without a target, the default or the nearest fits."""
     from gc25d_core.errors import Fault, SourceError
     from gc25d_core.geometry import Geometry
     from gc25d_core.plan import plan_source
@@ -72,6 +77,7 @@ def check_run(src: Path, run: str, size: tuple[int, int], clips_per_run: int | N
     except SourceError as error:
         return 0, list(error.faults)
     try:
+        size = target or fitting_target(source.info.image_size)
         plan = plan_source(source, size)
         faults = list(plan.faults)
         chosen = spread(plan.clips, clips_per_run)
@@ -84,6 +90,17 @@ def check_run(src: Path, run: str, size: tuple[int, int], clips_per_run: int | N
         return len(chosen), faults
     finally:
         source.close()
+
+
+def fitting_target(image_size: tuple[int, int]) -> tuple[int, int]:
+    """The default target where it fits pictures of this size, else the nearest that does, else the default."""
+    from gc25d_core.geometry import Geometry, nearest_targets
+    from gc25d_core.settings import DEFAULT_SIZE
+
+    try:
+        return Geometry.fit(image_size, DEFAULT_SIZE).target
+    except ValueError:
+        return next(iter(nearest_targets(image_size, DEFAULT_SIZE)), DEFAULT_SIZE)
 
 
 def spread(items: Sequence[T], count: int | None) -> list[T]:

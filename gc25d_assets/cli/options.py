@@ -60,7 +60,11 @@ class Project:
 
 
 def resolve_settings(given: Mapping[str, str]) -> Settings:
-    """Settings from options over environment. Raises SettingsError with every mistake of both."""
+    """Settings from options over environment over what an existing data set was made with.
+
+    Raises:
+        SettingsError: with every mistake of all three.
+    """
     from gc25d_assets.settings_env import VARIABLES, given_from_env
     from gc25d_core.errors import SettingsError
     from gc25d_core.settings import Settings
@@ -73,6 +77,9 @@ def resolve_settings(given: Mapping[str, str]) -> Settings:
             values.update(given_from_env({variable.name: environ.get(variable.name, "")}))
         except SettingsError as error:
             mistakes += error.mistakes
+    for name, value in _recorded(values["out"]).items():
+        if values.get(name) is None:
+            values[name] = value
     try:
         settings = Settings.resolve(**values)
     except SettingsError as error:
@@ -80,6 +87,20 @@ def resolve_settings(given: Mapping[str, str]) -> Settings:
     if mistakes:
         raise SettingsError(mistakes)
     return settings
+
+
+def _recorded(out: Path | None) -> dict[str, Any]:
+    """What an existing data set was made with, of the settings that a command need not repeat; {} for a new one."""
+    from gc25d_core.outputs.publish import read_json
+    from gc25d_core.paths import Paths
+
+    try:
+        recorded = None if out is None else read_json(Paths(Path(out)).prep_args)
+        settings = dict(recorded["settings"]) if recorded else {}
+        names = ("src", "size", "vae", "precision", "device", "buried_player_frac")
+        return {n: tuple(settings[n]) if n == "size" else settings[n] for n in names if n in settings}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}  # a damaged file is said where the settings are compared, not here
 
 
 def open_project(given: Mapping[str, str]) -> Project:

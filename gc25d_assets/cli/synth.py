@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -27,9 +28,21 @@ def synth_command(folder: Path, runs: int, clips: int, size: str, seed: int) -> 
         width, height = (int(n) for n in size.lower().split("x"))
         plans = write_source(folder, runs=runs, clips=clips, size=(width, height), seed=seed)
     except (ValueError, FileExistsError) as error:
-        raise SettingsError([f"{error} (--size is WIDTHxHEIGHT in pixels, for example 640x360)"]) from error
+        hint = "" if isinstance(error, FileExistsError) else " (--size is WIDTHxHEIGHT in pixels, for example 640x360)"
+        raise SettingsError([f"{error}{hint}"]) from error
     for plan in plans:
         click.echo(
             f"{plan.run}: family {plan.family}, scene {plan.scene[0]:02d}_{plan.scene[1]}, {len(plan.clips)} clips"
         )
     click.echo(f"wrote {len(plans)} runs to {folder}")
+    fits = _target(width, height)
+    if fits is not None:
+        click.echo(f"to build it: gc25d build --src {shlex.quote(str(folder))} --out DIR --size {fits}")
+
+
+def _target(width: int, height: int) -> str | None:
+    """Two thirds of the size in multiples of 16 where that fits (832x480 for 1280x720), else the nearest that fits."""
+    from gc25d_core.geometry import nearest_targets
+
+    near = nearest_targets((width, height), (width * 2 // 3 // 16 * 16, height * 2 // 3 // 16 * 16), 1)
+    return f"{near[0][0]}x{near[0][1]}" if near else None

@@ -125,11 +125,12 @@ def bench_cpu(src: Path, size: tuple[int, int], *, clips: int = 3, repeats: int 
 def _clips(src: Path, size: tuple[int, int], most: int) -> Iterator[tuple[RunSource, ClipPlan, Geometry]]:
     for run in list_runs(src):
         source = open_run(src, run, cache=None)
+        geometry = Geometry.fit(source.info.image_size, size)
         for clip in plan_source(source, size).clips:
             if most == 0:
                 return
             most -= 1
-            yield source, clip, Geometry.fit(source.info.image_size, size)
+            yield source, clip, geometry
 
 
 def _combine(

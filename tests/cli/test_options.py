@@ -66,3 +66,17 @@ def test_the_settings_are_printed(source: Path, tmp_path: Path, capsys: pytest.C
 
 def test_hints_repeat_the_options_quoted() -> None:
     assert flags_of({"GC25D_SRC": "/a b", "GC25D_SIZE": "64x32"}) == " --src '/a b' --size 64x32"
+
+
+def test_what_a_data_set_was_made_with_need_not_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    first = {"GC25D_SRC": str(tmp_path / "src"), "GC25D_OUT": str(tmp_path / "out"), "GC25D_SIZE": "64x32"}
+    resolve_settings(first).check_prep_args()
+    again = resolve_settings({"GC25D_OUT": first["GC25D_OUT"]})
+    assert (again.size, again.src) == ((64, 32), (tmp_path / "src").resolve())
+    assert resolve_settings({"GC25D_OUT": first["GC25D_OUT"], "GC25D_SIZE": "96x48"}).size == (96, 48), (
+        "a given one wins"
+    )
+    (tmp_path / "out" / "prep_args.json").write_text("{broken")
+    with pytest.raises(SettingsError, match="source: not set"):
+        resolve_settings({"GC25D_OUT": first["GC25D_OUT"]})

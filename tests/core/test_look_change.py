@@ -87,7 +87,10 @@ def test_the_report_covers_every_clip_with_an_extension_by_family_and_change(dat
     assert have == wanted and report.clips_without_ext == sum(not r.has_ext for r in rows)
     assert ("v10", True) in have and ("v9", False) in have
     written = json.loads(dataset.paths.look_change.read_text())
-    assert written["index_hash"] == index_hash and written["policy"] == "same_look" and written["pool_sizes"]["all"]
+    assert written["index_hash"] == index_hash and written["pool_sizes"]["all"]
+    assert "policy" not in written, "it would be stale after the next decision"
+    assert [g["clips"] for g in written["by_group"]] == [g["clips"] for g in written["groups"]]
+    assert (dataset.paths.look_change.with_suffix(".png")).read_bytes().startswith(b"\x89PNG")
     changing = next(g for g in report.groups if g.look_change)
     staying = next(g for g in report.groups if g.family == "v9")
     assert changing.step_median > 3 * changing.other_median and changing.largest_is_step == changing.clips
