@@ -86,3 +86,7 @@ class SettingsError(ValueError):
 
 class OutputError(RuntimeError):
     """A published file is missing, cut, of the wrong shape, or does not match its fingerprint."""
+
+
+class DamagedFile(OutputError, ValueError):
+    """A small json file cannot be read. Says which, and what to do."""

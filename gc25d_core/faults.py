@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from gc25d_core.errors import Fault
+from gc25d_core.errors import DamagedFile, Fault
 from gc25d_core.outputs.publish import publish_jsonl, read_jsonl, sync_folder
 from gc25d_core.settings import Settings
+from gc25d_core.source import bad_run_folders
 
 STEPS = ("plan", "conditions", "latents")
 """The steps that record faults, in the order in which they run."""
@@ -49,7 +50,13 @@ def read_faults(settings: Settings, run: str) -> tuple[Fault, ...]:
 def read_accepted(settings: Settings) -> dict[tuple[str, str], AcceptedFault]:
     """Accepted faults by (run, clip); the latest decision about a clip counts."""
     rows = read_jsonl(settings.paths.accepted_faults)
-    return {(r["run"], r["clip"]): AcceptedFault(**{k: r[k] for k in AcceptedFault.__slots__}) for r in rows}
+    try:
+        return {(r["run"], r["clip"]): AcceptedFault(**{k: r[k] for k in AcceptedFault.__slots__}) for r in rows}
+    except KeyError as e:
+        path = settings.paths.accepted_faults
+        raise DamagedFile(
+            f"{path} is damaged (a line has no field {e}); mend that line, or delete it and accept again"
+        ) from e
 
 
 def accept_fault(settings: Settings, run: str, clip: str, *, reason: str, who: str) -> AcceptedFault:
@@ -62,7 +69,8 @@ def accept_fault(settings: Settings, run: str, clip: str, *, reason: str, who: s
     """
     if not reason.strip():
         raise ValueError("accepting a fault needs a reason: whoever reads the index later will ask for it")
-    found = sorted({c for _, c in map(fault_key, read_faults(settings, run))})
+    known = [*read_faults(settings, run), *(f for f in bad_run_folders(settings.src) if f.run == run)]
+    found = sorted({c for _, c in map(fault_key, known)})
     if clip not in found:
         have = ", ".join(found) or "none"
         raise ValueError(f"run {run} has no fault for clip {clip!r}; clips of it with a fault: {have}")

@@ -17,7 +17,7 @@ from gc25d_core.faults import fault_key, read_accepted, read_faults
 from gc25d_core.index_parquet import parquet_index_hash, parquet_table, write_table
 from gc25d_core.names import split_of
 from gc25d_core.outputs.content import bytes_hash, json_hash
-from gc25d_core.outputs.publish import json_bytes, read_json
+from gc25d_core.outputs.publish import json_bytes, read_json, read_jsonl
 from gc25d_core.outputs.ready import building
 from gc25d_core.plan import RunPlan, read_plan
 from gc25d_core.rows import (
@@ -120,13 +120,32 @@ def _state_hash(settings: Settings, states: dict[str, str], runs: list[str]) -> 
 
 
 def index_is_stale(settings: Settings) -> bool:
-    """Whether the disk differs from what the last index was built from (true without an index)."""
+    """Whether the disk differs from what the last index was built from, or an index file is lost or damaged."""
+    paths = settings.paths
     try:
-        last = read_json(settings.paths.runs_json)
-    except ValueError:
+        last = read_json(paths.runs_json)
+        if not isinstance(last, dict) or last.get("state") != index_state_hash(settings):
+            return True
+        found = {
+            "clips_hash": bytes_hash(paths.clips_jsonl.read_bytes()),
+            "parquet_hash": bytes_hash(paths.clips_parquet.read_bytes()),
+        }
+    except (ValueError, FileNotFoundError):
         return True
-    state = last.get("state") if isinstance(last, dict) else None
-    return not settings.paths.clips_jsonl.is_file() or state != index_state_hash(settings)
+    unharmed = json_hash({k: v for k, v in last.items() if k != "hash"}) == last.get("hash")
+    return not (unharmed and paths.faults_jsonl.is_file() and all(last.get(k) == v for k, v in found.items()))
+
+
+def derived_is_current(settings: Settings, clips_hash: str) -> bool:
+    """Whether pool and look change report are there, whole, and made from the index of this hash."""
+    try:
+        look = read_json(settings.paths.look_change)
+        pool = read_jsonl(settings.paths.dmd_pool) if settings.paths.dmd_pool.is_file() else None
+    except ValueError:
+        return False
+    if not isinstance(look, dict) or look.get("index_hash") != clips_hash or pool is None:
+        return False
+    return all(row.get("index_hash") == clips_hash for row in pool)
 
 
 def build_index(settings: Settings) -> IndexReport:

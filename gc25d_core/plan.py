@@ -6,6 +6,7 @@ as status.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -111,8 +112,8 @@ def plan_source(source: RunSource, size: tuple[int, int]) -> RunPlan:
             )
         )
     starts = sorted(set(info.clip_starts))
-    for s in starts:
-        if info.clip_starts.count(s) > 1:
+    for s, count in sorted(Counter(info.clip_starts).items()):
+        if count > 1:
             faults.append(
                 source.fault(
                     "clip_twice", f"clip start {s} stands twice in clip_starts", member="run.json", fix="remove one"

@@ -17,7 +17,7 @@ from gc25d_core.errors import SettingsError
 from gc25d_core.geometry import VAE_STRIDE
 from gc25d_core.outputs.publish import publish_json, read_json, sync_folder
 from gc25d_core.paths import Paths
-from gc25d_core.vae.identity import VaeFileError, resolve_vae_path, vae_hash
+from gc25d_core.vae.identity import VaeFileError, check_kind, resolve_vae_path, vae_hash
 
 DEVICES = ("cpu", "cuda")
 PRECISIONS = ("exact", "fast")
@@ -68,8 +68,8 @@ class Settings:
             wrong.append(f"source {src}: no such folder; give the folder that holds the runs with --src or GC25D_SRC")
         if out is None or not str(out):
             wrong.append("output: not set; give the folder of the data set with --out or GC25D_OUT")
-        elif Path(out).exists() and not Path(out).is_dir():
-            wrong.append(f"output {out}: is not a folder")
+        else:
+            wrong += _unusable(Path(out))
         if device not in DEVICES:
             wrong.append(f"device {device!r}: expected one of {', '.join(DEVICES)}")
         if precision not in PRECISIONS:
@@ -147,6 +147,7 @@ class Settings:
             SettingsError: one line for each difference. With `reconfigure` the new settings are written instead, and
                 everything they shape becomes stale.
         """
+        check_kind(resolve_vae_path(self.vae))
         have = read_json(self.paths.prep_args)
         now = self.shaping()
         if have is not None and not reconfigure:
@@ -161,6 +162,16 @@ class Settings:
         if have is None or have.get("shaping") != now:
             publish_json(self.paths.prep_args, {"shaping": now, "settings": self.to_json()})
             sync_folder(self.out)
+
+
+def _unusable(out: Path) -> list[str]:
+    """What is wrong with an output folder that exists, or cannot be one."""
+    try:
+        resolved = out.resolve()
+        nearest = next(p for p in (resolved, *resolved.parents) if p.exists())
+    except (OSError, RuntimeError) as e:  # a loop of links, a name that is too long
+        return [f"output {out}: cannot be a folder ({e})"]
+    return [] if nearest.is_dir() else [f"output {out}: {nearest} is not a folder"]
 
 
 def _size(value: str | tuple[int, int]) -> tuple[int, int] | None:

@@ -53,9 +53,13 @@ def build(
     failures += _open_faults(settings, runs, everything=named is None)
     failures += _failed_checks(settings)
     if todo and settings.paths.clips_jsonl.is_file():
+        from gc25d_core.errors import OutputError, SystemFault
         from gc25d_core.prep_stats import write_prep_stats
 
-        click.echo(f"speed     {write_prep_stats(settings, begun)}")
+        try:
+            click.echo(f"speed     {write_prep_stats(settings, begun)}")
+        except (OutputError, SystemFault) as error:
+            failures.append(str(error))
     _summarize(settings, failures)
     return failures
 
@@ -133,15 +137,20 @@ def _force_config() -> dict[str, Any]:
 
 def _reports_are_stale(settings: Settings) -> bool:
     """Whether index, verification, look change report or pool do not speak of what is on disk now."""
-    from gc25d_core.index import index_is_stale
+    from gc25d_core.index import derived_is_current, index_is_stale
     from gc25d_core.outputs.publish import read_json
 
     paths = settings.paths
-    if index_is_stale(settings) or not (paths.look_change.is_file() and paths.dmd_pool.is_file()):
+    if index_is_stale(settings):
         return True
-    report = read_json(paths.verify_report) or {}
-    index = read_json(paths.runs_json)
-    return report.get("clips_hash") != index["clips_hash"] or bool(report["ready"]) != paths.ready.is_file()
+    clips_hash = read_json(paths.runs_json)["clips_hash"]
+    try:
+        report = read_json(paths.verify_report) or {}
+    except ValueError:
+        return True
+    if not derived_is_current(settings, clips_hash) or report.get("clips_hash") != clips_hash:
+        return True
+    return bool(report.get("ready")) != paths.ready.is_file()
 
 
 def _failed(session: Session, states: Sequence[RunState]) -> list[str]:

@@ -45,7 +45,9 @@ def is_finished_run(settings: Settings, run: str) -> bool:
         if not all((paths.out / o.path).is_file() for row in rows for o in row.outputs.values()):
             return False
         source = open_run(settings.src, run, cache=paths.cache)
-    except (OutputError, SourceError):
+    except SourceError:
+        return bool(faults)  # all accepted: a person decided that the run stays out
+    except OutputError:
         return False
     try:
         plan = plan_source(source, settings.size)

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gc25d_core.errors import SettingsError
+
 if TYPE_CHECKING:
     from gc25d_core.settings import Settings
 
@@ -56,6 +58,12 @@ def prepare_home(settings: Settings) -> Path:
     """The absolute home of this data set, made if it is not there, with the project's dagster.yaml if it has none."""
     named = os.environ.get("DAGSTER_HOME")
     home = Path(named).expanduser().absolute() if named else settings.out / ".dagster"
+    if odd := sorted(set("#?") & set(str(home))):
+        raise SettingsError(
+            [
+                f"Dagster home {home}: its path holds {' '.join(odd)}, which the database's address cannot; rename the folder"
+            ]
+        )
     home.mkdir(parents=True, exist_ok=True)
     config = home / "dagster.yaml"
     if not config.exists():

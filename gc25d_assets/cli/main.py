@@ -78,6 +78,8 @@ def _exit_code(error: Exception) -> int | None:
         return 2
     if isinstance(error, OutputError | SourceError | SystemFault):
         return 1
+    if isinstance(error, OSError) and error.filename is not None:
+        return 1  # a folder that cannot be made, a file in the way: the system's own words name it
     from gc25d_assets.cli.graphql import GraphQLError
     from gc25d_assets.cli.home import HomeBusy
     from gc25d_assets.cli.servers import ServerDied

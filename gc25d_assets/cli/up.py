@@ -13,7 +13,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @click.command("up")
 @settings_options
-@click.option("--port", default=3000, show_default=True, help="Port of the UI. 0: any free port.")
+@click.option(
+    "--port", default=3000, show_default=True, type=click.IntRange(0, 65535), help="Port of the UI. 0: any free port."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.pass_context
 def up_command(ctx: click.Context, port: int, host: str) -> None:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gc25d_core.errors import SystemFault
+from gc25d_core.errors import DamagedFile, SystemFault
 
 _TEMPORARY = re.compile(r"\.tmp(\d+)\.([A-Za-z0-9-]+)\.(\d+)\Z")
 
@@ -114,7 +114,13 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in data.splitlines() if line.strip()]
+    try:
+        rows = [json.loads(line) for line in data.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as e:
+        raise DamagedFile(_damaged(path, e)) from e
+    if not all(isinstance(row, dict) for row in rows):
+        raise DamagedFile(_damaged(path, "a line is no object"))
+    return rows
 
 
 def read_json(path: Path) -> Any:
@@ -123,6 +129,12 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except (ValueError, RecursionError) as e:
+        raise DamagedFile(_damaged(path, e)) from e
+
+
+def _damaged(path: Path, why: object) -> str:
+    return f"{path} is damaged ({why}); restore it, or delete it and build again"
 
 
 def unlink(path: Path) -> bool:

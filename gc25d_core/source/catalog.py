@@ -57,8 +57,19 @@ def run_digest(src: Path, run: str) -> str:
     for name in ("run.json", "blocks.jsonl"):
         path = folder / name
         h.update(name.encode())
-        h.update(path.read_bytes() if path.is_file() else b"-")
+        h.update(_bytes_of(path))
     for path in shard_paths(folder):
-        stat = path.stat()
-        h.update(f"{path.name}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
+        try:
+            stat = path.stat()
+        except OSError as e:  # a dangling link: planning the run says so
+            h.update(f"{path.name}|{e.errno}\n".encode())
+        else:
+            h.update(f"{path.name}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
     return h.hexdigest()
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        return f"-{e.errno}".encode()

@@ -73,13 +73,21 @@ class TarRun:
         except FileNotFoundError:
             self._block_fault("blocks_missing", "there is no blocks.jsonl", got="no file", fix="write one line a block")
             lines = []
+        except OSError as e:
+            self._block_fault(
+                "blocks_unreadable",
+                "blocks.jsonl cannot be read",
+                got=str(e.strerror),
+                fix="check what lies there: it must be a readable file",
+            )
+            lines = []
         width: int | None = None
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
                 j = block_decoder.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
                 self._block_fault("block_unreadable", f"line {number} of blocks.jsonl cannot be read", got=str(e))
                 continue
             width = len(j.actions) if width is None else width
@@ -154,7 +162,7 @@ class TarRun:
         data = self.read(frame, "json")
         try:
             record = parse_frame(data)
-        except (ValueError, UnicodeDecodeError) as e:  # msgspec's errors are ValueErrors
+        except (ValueError, UnicodeDecodeError, RecursionError) as e:  # msgspec's errors are ValueErrors
             raise SourceError(
                 self.fault(
                     "json_invalid",
@@ -266,7 +274,7 @@ def read_run_json(folder: Path, run: str) -> RunInfo:
         raise bad("run_json_missing", "the run has no run.json", fix="write it (docs/source-format.md)") from None
     except OSError as e:
         raise bad("run_unreadable", f"run.json cannot be read: {e}", fix="check permissions") from e
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise bad(
             "run_json_invalid",
             "run.json deviates from the format",

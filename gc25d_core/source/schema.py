@@ -30,7 +30,7 @@ Row4 = tuple[Number, Number, Number, Number]
 
 class _Scene(Struct, frozen=True):
     id: Annotated[int, Meta(ge=0, le=99999)]
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 
 
 class RunJson(Struct, frozen=True):

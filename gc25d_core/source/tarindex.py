@@ -82,7 +82,8 @@ def scan(path: Path) -> Shard:
                     end = -(-stop // _BLOCK) * _BLOCK
                     _note(shard, info)
         except (tarfile.TarError, ValueError, OSError, UnicodeError) as e:
-            shard.cut_at, shard.problem = min(end, stat.st_size), f"the archive cannot be read on ({e})"
+            shard.cut_at = max(0, min(end, stat.st_size))
+            shard.problem = f"the archive cannot be read on ({e})"
         if shard.problem is None:
             f.seek(end)
             tail = f.read(2 * _BLOCK)
@@ -127,10 +128,13 @@ class TarIndex:
         known = {s.key: s for s in _read_cache(cache)}
         shards, dirty = [], False
         for path in shard_paths(folder):
-            stat = path.stat()
-            shard = known.get((path.name, stat.st_size, stat.st_mtime_ns))
-            if shard is None:
-                shard, dirty = scan(path), True
+            try:
+                stat = path.stat()
+                shard = known.get((path.name, stat.st_size, stat.st_mtime_ns))
+                if shard is None:
+                    shard, dirty = scan(path), True
+            except OSError as e:  # a folder, a dangling link, no permission: the other shards are still good
+                shard = Shard(path.name, -1, -1, {}, cut_at=0, problem=f"the shard cannot be opened ({e.strerror})")
             shards.append(shard)
         index = cls(folder, run, cache, shards, _dirty=dirty)
         for i, shard in enumerate(shards):

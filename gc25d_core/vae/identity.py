@@ -34,6 +34,24 @@ def resolve_vae_path(setting: str | os.PathLike[str]) -> Path:
     return path.resolve()
 
 
+def check_kind(path: Path) -> None:
+    """Refuse what is no checkpoint by its first bytes, before its hash becomes part of a data set. No torch here.
+
+    Raises:
+        VaeFileError: the file is neither a torch archive or pickle nor safetensors.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(9)
+    except OSError as e:
+        raise VaeFileError(f"VAE file {path} cannot be read: {e}") from e
+    if not (head.startswith((b"PK\x03\x04", b"\x80\x02")) or head[8:] == b"{"):
+        raise VaeFileError(
+            f"VAE file {path} is no checkpoint: it begins with {head!r}, neither a torch file nor safetensors; "
+            "to do: pass the path of Wan2.2_VAE.pth, or `demo`"
+        )
+
+
 def vae_hash(path: Path, cache_dir: Path | None = None) -> str:
     """xxh3_128 of the file's bytes, as 32 hex digits.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gc25d_core.errors import OutputError, SourceError
-from gc25d_core.faults import read_accepted, read_faults
+from gc25d_core.faults import WHOLE_RUN, read_accepted, read_faults
 from gc25d_core.names import split_of
 from gc25d_core.outputs.content import content_hash
 from gc25d_core.outputs.fingerprint import fingerprint
@@ -108,6 +108,8 @@ def _open(settings: Settings, run: str, checks: _Checks) -> RunSource | None:
     try:
         return open_run(settings.src, run, cache=settings.paths.cache)
     except SourceError as e:
+        if (run, WHOLE_RUN) in read_accepted(settings):
+            return None  # a person decided that the run stays out
         why = f"the source of the run cannot be opened, so nothing can be compared with it: {e}"
         checks.fingerprints.add(why, run=run)
         return None

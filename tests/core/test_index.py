@@ -9,10 +9,12 @@ import pytest
 
 from gc25d_core.errors import Fault, OutputError
 from gc25d_core.faults import accept_fault
-from gc25d_core.index import build_index, index_is_stale, index_state_hash, read_index, rows_state
+from gc25d_core.index import build_index, derived_is_current, index_is_stale, index_state_hash, read_index, rows_state
 from gc25d_core.index_parquet import SCHEMA
+from gc25d_core.look_change import look_change
 from gc25d_core.outputs.content import bytes_hash
 from gc25d_core.outputs.ready import building
+from gc25d_core.pool import build_pool
 from gc25d_core.prep_stats import write_prep_stats
 from gc25d_core.prepare.faults import write_faults
 from gc25d_core.rows import encode_rows, index_run, read_rows
@@ -208,3 +210,35 @@ def test_prep_stats_cover_what_was_published_in_the_span(dataset):
     assert stats["kinds"]["latents"]["bytes"] == sum(r.outputs["latents"].bytes for r in rows)
     assert stats["kinds"]["latents"]["clips_per_second"] > 0
     assert json.loads(write_prep_stats(dataset, since=4e9).read_text())["clips"] == 0
+
+
+@pytest.mark.parametrize("name", ["clips_jsonl", "clips_parquet", "faults_jsonl", "runs_json"])
+@pytest.mark.parametrize("how", ["cut", "deleted"])
+def test_a_lost_or_damaged_index_file_makes_the_index_stale(dataset, name, how):
+    build_index(dataset)
+    assert not index_is_stale(dataset)
+    path = getattr(dataset.paths, name)
+    if how == "deleted":
+        path.unlink()
+    elif name == "faults_jsonl":
+        return  # empty here: there is nothing to cut
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert index_is_stale(dataset)
+    build_index(dataset)
+    assert not index_is_stale(dataset)
+
+
+def test_a_lost_or_damaged_pool_or_report_is_noticed(dataset):
+    clips_hash = build_index(dataset).clips_hash
+    look_change(dataset)
+    build_pool(dataset)
+    assert derived_is_current(dataset, clips_hash) and not derived_is_current(dataset, "another index")
+    for path in (dataset.paths.look_change, dataset.paths.dmd_pool):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        assert not derived_is_current(dataset, clips_hash)
+        path.unlink()
+        assert not derived_is_current(dataset, clips_hash)
+        path.write_bytes(whole)
+    assert derived_is_current(dataset, clips_hash)

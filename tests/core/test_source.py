@@ -237,3 +237,37 @@ def test_the_data_version_follows_shards_blocks_and_run_json(tmp_path, new_run):
     versions.append(run_digest(tmp_path, b.run))
     assert len(set(versions)) == 4
     assert run_digest(tmp_path, b.run) == versions[-1]
+
+
+def test_what_cannot_be_opened_is_a_fault_and_the_rest_of_the_run_is_read(tmp_path, new_run):
+    b = new_run()
+    folder = b.write(tmp_path)
+    (folder / "shard-000001.tar").unlink()
+    (folder / "shard-000001.tar").symlink_to("nowhere")
+    (folder / "shard-000002.tar").mkdir()
+    (folder / "blocks.jsonl").unlink()
+    (folder / "blocks.jsonl").mkdir()
+    run = open_run(tmp_path, b.run, cache=None)
+    kinds = sorted((f.kind, f.shard) for f in run.problems if f.shard) + [f.kind for f in run.problems if not f.shard]
+    assert kinds == [("shard_cut", "shard-000001.tar"), ("shard_cut", "shard-000002.tar"), "blocks_unreadable"]
+    assert run.record(0).frame == 0 or run.missing([0])
+    assert len(run_digest(tmp_path, b.run)) == 32
+
+
+def test_json_nested_without_end_is_a_fault(tmp_path, new_run):
+    b = new_run()
+    b.members["000007.json"] = b'{"x": ' * 200_000
+    b.blocks[0] = b"[" * 200_000
+    b.write(tmp_path)
+    run = open_run(tmp_path, b.run, cache=None)
+    assert [f.kind for f in run.problems] == ["block_unreadable"]
+    with pytest.raises(SourceError):
+        run.record(7)
+
+
+def test_a_scene_name_may_not_end_in_a_newline(tmp_path, new_run):
+    b = new_run()
+    b.run_json["scene"]["name"] = "valley\n"
+    b.write(tmp_path)
+    with pytest.raises(SourceError, match="scene"):
+        open_run(tmp_path, b.run, cache=None)
