@@ -91,8 +91,3 @@ def cell_frames(s: int, k: int) -> range:
 def cell_of_block(j: int) -> int:
     """The cell that block j of a clip drives."""
     return j + 1
-
-
-def block_of_frame(frame: int) -> int:
-    """The run block that frame belongs to."""
-    return frame // BLOCK

@@ -84,7 +84,10 @@ def index_follows_disk(context: dg.SensorEvaluationContext) -> dg.RunRequest | d
 
 
 def what_is_stale(settings: Settings) -> tuple[str | None, str]:
-    """(`index`, `report` or None, hash of the state that says so). Reads small files only; SettingsError without source."""
+    """(`index`, `report` or None, hash of the state that says so). SettingsError without source.
+
+    Reads rows' hashes and the index files, which grow with the clips, and no per-clip file.
+    """
     from gc25d_core.index import index_is_stale, index_state_hash, runs_with_rows
     from gc25d_core.outputs.publish import read_json
 

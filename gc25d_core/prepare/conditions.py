@@ -18,12 +18,13 @@ from gc25d_core.capsules import stack_rows
 from gc25d_core.errors import Fault, SourceError
 from gc25d_core.frames import CLIP_FRAMES, full_frames
 from gc25d_core.geometry import Geometry
-from gc25d_core.images import ImageFault, decode_ids, resample_ids
+from gc25d_core.images import decode_ids, resample_ids
 from gc25d_core.labels import NoCapsules, label_parts
 from gc25d_core.outputs.files import CondFile, MetaFile
 from gc25d_core.outputs.fingerprint import CODE_VERSION, source_digest
 from gc25d_core.outputs.npz import write_npz
 from gc25d_core.plan import ClipPlan
+from gc25d_core.prepare.decode import decode_member
 from gc25d_core.prepare.report import ProgressCallback, StepReport
 from gc25d_core.prepare.run import OpenRun, opened
 from gc25d_core.prepare.versions import library_versions
@@ -54,24 +55,6 @@ class ClipConditions:
         return self.parts[CLIP_FRAMES:].copy()
 
 
-def read_ids(source: RunSource, frame: int) -> np.ndarray:
-    """Raw ids of a frame at full resolution, uint8 [h, w]. Raises SourceError."""
-    try:
-        return decode_ids(source.read(frame, "ids"), source.info.image_size)
-    except ImageFault as e:
-        raise SourceError(
-            source.fault(
-                e.kind,
-                "the id image cannot be used",
-                frame=frame,
-                member=member_name(frame, "ids"),
-                got=e.got,
-                expected=e.expected,
-                fix="write this member again",
-            )
-        ) from None
-
-
 def make_conditions(source: RunSource, clip: ClipPlan, geometry: Geometry) -> ClipConditions:
     """Labels and metadata of one clip.
 
@@ -87,7 +70,7 @@ def make_conditions(source: RunSource, clip: ClipPlan, geometry: Geometry) -> Cl
         try:
             record = source.record(frame)
             records.append(record)
-            ids = resample_ids(read_ids(source, frame), geometry)
+            ids = resample_ids(decode_member(source, frame, "ids", decode_ids), geometry)
             parts[i] = label_parts(ids, record.camera, record.capsules, geometry)
         except SourceError as e:
             faults += e.faults

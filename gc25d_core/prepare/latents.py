@@ -20,15 +20,15 @@ import numpy as np
 from gc25d_core.errors import Fault, SourceError, SystemFault
 from gc25d_core.frames import clip_frames
 from gc25d_core.geometry import Geometry
-from gc25d_core.images import ImageFault, decode_rgb, resample_rgb
+from gc25d_core.images import decode_rgb, resample_rgb
 from gc25d_core.outputs.fingerprint import CODE_VERSION, source_digest
 from gc25d_core.plan import ClipPlan
+from gc25d_core.prepare.decode import decode_member
 from gc25d_core.prepare.report import ProgressCallback, StepReport
 from gc25d_core.prepare.run import OpenRun, opened
 from gc25d_core.prepare.versions import library_versions
 from gc25d_core.settings import Settings
 from gc25d_core.source import RunSource
-from gc25d_core.source.tarindex import member_name
 
 if TYPE_CHECKING:
     from gc25d_core.vae.encode import EncodedClip, Encoder
@@ -50,19 +50,7 @@ def clip_rgb(source: RunSource, clip: ClipPlan, geometry: Geometry) -> np.ndarra
     faults: list[Fault] = []
     for i, frame in enumerate(frames):
         try:
-            video[i] = resample_rgb(decode_rgb(source.read(frame, "jpg"), source.info.image_size), geometry)
-        except ImageFault as e:
-            faults.append(
-                source.fault(
-                    e.kind,
-                    "the picture cannot be used",
-                    frame=frame,
-                    member=member_name(frame, "jpg"),
-                    got=e.got,
-                    expected=e.expected,
-                    fix="write this member again",
-                )
-            )
+            video[i] = resample_rgb(decode_member(source, frame, "jpg", decode_rgb), geometry)
         except SourceError as e:
             faults += e.faults
     if faults:
